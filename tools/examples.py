@@ -66,14 +66,14 @@ def failures(folder):
     """Each example reports its failure. It uses only the agent that --consul names. Only quickstart uses the agent that
     the environment names."""
     everyones = {"CONSUL_HTTP_ADDR": "127.0.1.1:1", "PATH": "/usr/bin:/bin"}
-    expect_lines(run([folder / "quickstart"], -signal.SIGABRT, environment=everyones), "no connection to the agent")
+    expect_lines(run([folder / "quickstart"], -signal.SIGABRT, environment=everyones), "no connection to the server")
     expect_lines(run([folder / "lost_slot"], environment=everyones), BANNER)
 
     nowhere = ["--consul", "http://127.0.1.1:1"]
     output = run([folder / "demo", *nowhere], 1)
-    expect_lines(output, "no connection to the agent", "running at http://127.0.1.1:1. Without --consul")
+    expect_lines(output, "no connection to the server", "running at http://127.0.1.1:1. Without --consul")
     expect(BANNER not in output, "a fake, though --consul was given")
-    expect_lines(run([folder / "lost_slot", "--consul", "ftp://127.0.1.1:1"], 1), "something other than http, https or unix")
+    expect_lines(run([folder / "lost_slot", "--consul", "ftp://127.0.1.1:1"], 1), "a scheme that is not supported")
 
 
 def usage(folder):

@@ -23,9 +23,9 @@ struct diagnostics {
     bool operator==(const limits&) const = default;
   };
 
-  std::string message;                   ///< one sentence from this library
-  std::string key;                       ///< the KV key or prefix, session, node or lock name concerned, empty if none
-  std::string server_message;            ///< Consul's answer, cut to a reasonable length
+  std::string message;         ///< one sentence from this library
+  std::string key;             ///< the key or prefix, session, node, lock or semaphore concerned, empty if none
+  std::string server_message;  ///< the server's answer, cut to a reasonable length
   std::optional<limits> limit_conflict;  ///< set with error::limit_conflict
 
   /// Returns all fields as one line, for logs.

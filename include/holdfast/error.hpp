@@ -15,53 +15,53 @@ using boost::system::error_code;
 using boost::system::system_error;
 
 /// The errors of this library. A cancelled operation completes with asio::error::operation_aborted instead.
-/// `error_code::message()` describes the code. `diagnostics` names the key and contains Consul's answer.
+/// `error_code::message()` describes the code. `diagnostics` names the key and contains the server's answer.
 enum class error {
   // The request cannot be carried out as asked. Nothing was written, except that `closed` says nothing about writes.
   invalid_prefix = 1,  ///< a prefix, key or lock name breaks a rule of `semaphore_options::prefix`
   invalid_name,        ///< the name of a semaphore on RabbitMQ is not one that its queues can have
   invalid_limit,       ///< a limit of 0, or over the largest supported
-  invalid_ttl,         ///< a session TTL that this library or the Consul server does not accept
+  invalid_ttl,         ///< a session TTL or a lease that this library or the server does not accept
   invalid_option,      ///< any other option out of its documented range
-  invalid_address,     ///< the address of the agent or of its proxy cannot be parsed
-  /// The address asks for something other than http, https or unix; https needs HOLDFAST_TLS. A proxy's must be http.
+  invalid_address,     ///< the address of the server or of its proxy cannot be parsed
+  /// A scheme other than http, https or unix for Consul, http for its proxy, amqp or amqps for RabbitMQ; or TLS is off.
   unsupported_scheme,
   too_many_slots,    ///< acquire(n) with n of 0, over the limit or over 60
   too_many_waiters,  ///< the local queue is full, or another `next` of an observer is pending
   not_held,          ///< the handle is empty or was released, or a session that a command names has no slot
   closed,            ///< the semaphore or client was closed
 
-  // The state in Consul does not allow it. Nothing was written.
-  not_a_semaphore,  ///< the lock key belongs to something else (its flags say so)
+  // The state at the server does not allow it. Nothing was written.
+  not_a_semaphore,  ///< the lock key (by its flags) or a queue (by its arguments) is something else's
   not_a_mutex,      ///< the mutex's key belongs to something else
-  limit_conflict,   ///< the lock record names another limit than this semaphore or command
+  limit_conflict,   ///< the semaphore has another number of slots than this semaphore or command names
   lease_conflict,   ///< the semaphore on RabbitMQ has another lease than this one
   corrupt_record,   ///< the lock record cannot be parsed
-  no_semaphore,     ///< there is no lock record
+  no_semaphore,     ///< there is no lock record, or on RabbitMQ no first slot
   in_use,           ///< somebody holds a slot or waits for one
 
   // The slot is no longer held.
   slot_lost,  ///< the slot was lost while it was held
 
   // The request certainly had no effect.
-  unreachable,                 ///< no connection to the agent could be made
-  certificate_refused,         ///< the agent's TLS certificate is not valid, not trusted, or for another host
-  client_certificate_refused,  ///< the agent does not accept the client's TLS certificate, or requires one
+  unreachable,                 ///< no connection to the server could be made
+  certificate_refused,         ///< the server's TLS certificate is not valid, not trusted, or for another host
+  client_certificate_refused,  ///< the server does not accept the client's TLS certificate, or requires one
   too_busy,                    ///< no connection was free before the deadline; nothing was sent
-  permission_denied,           ///< the ACL token is missing, unknown or lacks the right
+  permission_denied,           ///< the ACL token or the user is missing, unknown or lacks the right
   plain_http_refused,          ///< the agent speaks TLS on this port
   invalid_session,             ///< the session does not exist, or no longer exists
   missing_node,                ///< the node that a session is to belong to is not in Consul's catalog
-  bad_request,           ///< another 3xx or 4xx; or the request was not sent because Consul would not accept its key
-  too_large,             ///< the request exceeds one of Consul's size limits
-  too_many_requests,     ///< 429, or a 503 of that kind: a server's rate limit, or the agent's connection limit
+  bad_request,                 ///< another 3xx or 4xx; or it was not sent because the server would not accept it
+  too_large,                   ///< the request exceeds one of Consul's size limits
+  too_many_requests,           ///< 429, or a 503 or 530 of that kind: a limit of rate or of connections
   transaction_conflict,  ///< Consul refused a write of a lock, or each try of a proclaim or of an operator's command
 
   // The outcome is unknown: a write may have been applied, or may be applied later.
   timed_out,        ///< no complete reply before the deadline, or not done in time
   connection_lost,  ///< the connection was closed before a complete reply
-  server_error,     ///< another 5xx
-  malformed_reply,  ///< the reply is not what Consul sends
+  server_error,     ///< another 5xx, or another error of RabbitMQ
+  malformed_reply,  ///< the reply does not follow the protocol
   reply_too_large,  ///< the reply exceeds `config::reply_bytes_max` or the available memory
 };
 
@@ -69,7 +69,7 @@ enum class error {
 enum class condition {
   not_applied = 1,  ///< the request certainly had no effect
   outcome_unknown,  ///< a write may have been applied, or may be applied later
-  unavailable,      ///< the agent could not answer now; the same request may work later
+  unavailable,      ///< the server could not answer now; the same request may work later
   misuse,           ///< the caller's arguments or configuration are wrong
 };
 

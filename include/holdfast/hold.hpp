@@ -79,14 +79,14 @@ public:
   /// True if the slot is held at this instant: it is neither lost nor released, and its lease has not expired. The
   /// lease is measured on a clock that also runs while the machine is suspended. False in a child of fork().
   bool held() const noexcept { return valid_for() > std::chrono::nanoseconds::zero(); }
-  /// The time until the lease expires. Until then nobody else gets the slot, unless an operator takes it away, or the
-  /// session ends before its TTL, for example with its node. 0 if the slot is not held.
+  /// The time until the lease expires. Until then nobody else gets the slot. There are exceptions: an operator takes it
+  /// away, Consul ends the session early, or another kind of client shares a semaphore on RabbitMQ. 0 if not held.
   std::chrono::nanoseconds valid_for() const noexcept;
   /// The reason of the loss. `loss_reason::none` if the slot was not lost.
   loss_reason lost_because() const noexcept;
-  /// Explains the loss to a person, for example by Consul's answers to the renewals before a lease expired. Empty if
-  /// the slot was not lost, or if there is nothing to add to the reason. It may also be empty for a moment after the
-  /// lease has expired, until the library has noticed.
+  /// Explains the loss to a person, for example by the server's answers before the lease expired. Empty if the slot was
+  /// not lost, or if there is nothing to add to the reason. It may also be empty for a moment after the lease has
+  /// expired, until the library has noticed.
   diagnostics loss_details() const;
   /// A token that is stopped when the slot is lost, but not when it is released, and not by the destruction of the
   /// execution context. Its callbacks run on the client's executor. A token that is first requested after the loss, or
@@ -106,9 +106,9 @@ public:
                                                         std::forward<Token>(token));
   }
 
-  /// True if an operator has asked for the slot (`semaphore_administration::revoke`), or for one of the slots in this
-  /// handle. The slot stays held until it is released. Then it goes to the cluster, not to the next waiter of this
-  /// process. Once true, it stays true.
+  /// True if an operator has asked for a slot in this handle (`semaphore_administration::revoke`), or on RabbitMQ has
+  /// removed the slot from the semaphore. The slot stays held until it is released. It is not passed to the next waiter
+  /// of this process. Once true, it stays true.
   bool revoked() const noexcept;
   /// Waits until an operator asks for the slot. Completes at once if an operator has asked already.
   ///
@@ -125,10 +125,10 @@ public:
   /// Releases the slot to the next waiter of this process, or to the cluster.
   ///
   /// Completes at once if the process keeps the slot, for example for its next waiter. Otherwise it completes after a
-  /// write, usually the first one. If the outcome of the write stays unknown, it completes when the slot's session has
-  /// been destroyed. If Consul does not answer, it completes with an error when the lease expires; for a lock of a
-  /// `mutex_set`, after `tuning::give_up_after`. The slot is then free when Consul ends the session. That is within two
-  /// TTLs, unless Consul elects a new leader meanwhile.
+  /// write, usually the first one. On Consul, an unknown outcome delays that until the slot's session is destroyed. If
+  /// Consul does not answer, it fails when the lease expires (a lock of a `mutex_set`: after `give_up_after`), and the
+  /// slot is free within two TTLs unless Consul elects a leader. On RabbitMQ it fails after `give_up_after`, or when
+  /// the connection ends. The slot is then free one lease after the broker has dropped the connection.
   ///
   /// Signature: void(error_code).
   /// Errors: not_held, if the handle is empty or was released before. slot_lost. Or the error of the write.

@@ -11,10 +11,10 @@ namespace holdfast {
 /// Why a slot was lost.
 enum class loss_reason {
   none,  ///< it was not lost
-  /// An operator edited or deleted the lock record, the mutex's key or the slot's number, or a client broke the rules.
+  /// An operator edited or deleted the record, mutex key, number or queue of the slot, or a client broke the rules.
   removed,
-  session_invalidated,  ///< its entry is gone: the session ended, or somebody deleted the entry or the prefix
-  lease_expired,        ///< the session was not renewed in time; Consul may end it from now on
+  session_invalidated,  ///< its entry is gone: the session ended, or somebody deleted it; or its connection ended
+  lease_expired,        ///< the lease was not renewed in time; others may get the slot from now on
   watch_failed,         ///< the watch failed for longer than `tuning::outage_grace`
   closed,               ///< the semaphore or the client was closed, or the execution context was destroyed
   /// Another process has granted the slot, and this process could not confirm its acceptance in time. Another process

@@ -288,12 +288,12 @@ BOOST_AUTO_TEST_CASE(failures_are_told_in_one_sentence) {
   BOOST_TEST(told(error::too_busy) == "get: not sent: no connection to h:1 was free in time");
   BOOST_TEST(told(error::timed_out) == "get: no complete reply from h:1 within 5000ms");
   BOOST_TEST(told(error::connection_lost) == "get: the connection to h:1 ended before a complete reply");
-  BOOST_TEST(told(error::server_error, 500) == "get: h:1 answered 500: the Consul server failed to answer the request");
-  BOOST_TEST(told(error::malformed_reply) == "get: the reply is not what Consul sends");
+  BOOST_TEST(told(error::server_error, 500) == "get: h:1 answered 500: the server failed to answer the request");
+  BOOST_TEST(told(error::malformed_reply) == "get: the reply does not follow the protocol");
   BOOST_TEST(told(error::too_many_requests) ==
              "get: not sent: h:1 closes new connections at once; it allows so many from one address "
              "(limits.http_max_conns_per_client)");
-  BOOST_TEST(told(error::too_many_requests, 429) == "get: h:1 answered 429: the agent limits requests or connections");
+  BOOST_TEST(told(error::too_many_requests, 429) == "get: h:1 answered 429: the server limits requests or connections");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

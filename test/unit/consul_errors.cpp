@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(diagnostics_are_one_line) {
   d.key = "a\nb";
   d.server_message = "no";
   d.limit_conflict = {.recorded = 3, .ours = 4};
-  BOOST_TEST(d.to_string() == "get: refused (key \"a b\") (limit recorded 3, ours 4); Consul said: no");
+  BOOST_TEST(d.to_string() == "get: refused (key \"a b\") (limit recorded 3, ours 4); the server said: no");
 }
 
 BOOST_AUTO_TEST_CASE(each_reason_for_a_loss_has_a_word_of_its_own) {

@@ -81,7 +81,7 @@ ASYNC_TEST_CASE(one_that_is_gone_is_left_at_once_and_for_good, 30s) {
   BOOST_TEST((now.last_failure_at <= now.since));
   BOOST_TEST_REQUIRE(log.size() == 1u);
   BOOST_TEST(log[0] == "requests go to " + with.second.address() + " now, no longer to " + with.first.address() +
-                           ": no connection to the agent could be made: Connection refused");
+                           ": no connection to the server could be made: Connection refused");
   with.first.start();
   const std::string sticky = co_await ask(through);
   BOOST_TEST(sticky == "2");

@@ -136,13 +136,13 @@ ASYNC_TEST_CASE(the_agent_wants_our_certificate, 10s) {
 
 ASYNC_TEST_CASE(the_token_lacks_a_right, 10s) {
   const std::string line = co_await line_of(ex, fault::forbidden());
-  BOOST_TEST(contains(line, "Consul said: Permission denied"), line);
+  BOOST_TEST(contains(line, "the server said: Permission denied"), line);
   BOOST_TEST(contains(line, "AGENT answered 403"), line);
 }
 
 ASYNC_TEST_CASE(the_token_is_unknown, 10s) {
   const std::string line = co_await line_of(ex, fault::answer(403, "ACL not found"));
-  BOOST_TEST(contains(line, "Consul said: ACL not found"), line);
+  BOOST_TEST(contains(line, "the server said: ACL not found"), line);
 }
 
 ASYNC_TEST_CASE(the_limit_is_another_one, 10s) {

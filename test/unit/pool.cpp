@@ -170,7 +170,7 @@ BOOST_AUTO_TEST_CASE(a_join_that_sees_no_entry_of_any_other_holder_prunes_nobody
     EXPECT(s.created(), "txn #2: lock s2 | tree");
     EXPECT(s.done(), "watch #3 from 13", "read #4");
     if (is_filtered)
-      EXPECT(s.read_filtered(), "fail t1 the ACL token is missing, unknown or lacks the right");
+      EXPECT(s.read_filtered(), "fail t1 the ACL token or the user is missing, unknown or lacks the right");
     else
       EXPECT(s.listed(), "txn #5: cas @13 {s2} | grant s2 us @16 +1");
   }
@@ -302,7 +302,7 @@ BOOST_AUTO_TEST_CASE(the_guides_record_is_written_back_as_it_was_found) {
 }
 
 BOOST_AUTO_TEST_CASE(what_is_no_record_of_ours_is_not_touched) {
-  const std::string foreign = "fail t1 the lock key belongs to something other than a semaphore";
+  const std::string foreign = "fail t1 the key or queue belongs to something other than a semaphore";
   const std::string corrupt = "fail t1 the semaphore's record cannot be parsed";
   for (const bool single_look : {false, true}) {
     for (const bool is_foreign : {true, false}) {
@@ -320,7 +320,7 @@ BOOST_FIXTURE_TEST_CASE(joining_a_record_that_has_become_foreign_leaves_nothing,
   record_becomes(others_join());
   EXPECT(done(), "txn #5: lock s1 | tree");  // refused: what is known is old, so join and look
   consul.put("p/.lock", "x", 42, now);
-  EXPECT(done(), "fail t2 the lock key belongs to something other than a semaphore", "destroy s1");
+  EXPECT(done(), "fail t2 the key or queue belongs to something other than a semaphore", "destroy s1");
   destroyed();
   consul.remove("p/.lock", now);
   BOOST_TEST(entries() == "s2");
@@ -407,7 +407,7 @@ BOOST_AUTO_TEST_CASE(a_slot_of_two_sessions_is_lost_with_either_and_the_other_go
 /// A contender that the listing leaves out would be taken for dead.
 BOOST_AUTO_TEST_CASE(a_listing_without_what_the_token_may_not_read_is_none) {
   acquire(1);
-  EXPECT(read_filtered(), "fail t1 the ACL token is missing, unknown or lacks the right");
+  EXPECT(read_filtered(), "fail t1 the ACL token or the user is missing, unknown or lacks the right");
   BOOST_TEST(failed_with(*this).details.message == "the ACL token may not read all keys below the prefix");
 }
 
@@ -419,7 +419,7 @@ BOOST_AUTO_TEST_CASE(one_that_is_for_a_single_acquire_ends_with_it) {
 }
 
 BOOST_AUTO_TEST_CASE(final_errors_fail_at_once_and_nothing_turns_in_circles) {
-  const std::string denied = "fail t1 the ACL token is missing, unknown or lacks the right";
+  const std::string denied = "fail t1 the ACL token or the user is missing, unknown or lacks the right";
   enum step { look, session, write, answer };
   for (const step at : {look, session, write, answer}) {
     pool_story s;
@@ -428,7 +428,7 @@ BOOST_AUTO_TEST_CASE(final_errors_fail_at_once_and_nothing_turns_in_circles) {
     if (at == write || at == answer) s.created();
     if (at == look) EXPECT(s.read_fails(error::permission_denied), denied);
     if (at == session)
-      EXPECT(s.create_fails(error::invalid_ttl), "fail t1 the session TTL is out of the accepted range");
+      EXPECT(s.create_fails(error::invalid_ttl), "fail t1 the session TTL or the lease is out of the accepted range");
     if (at == write) EXPECT(s.not_sent(error::too_large), "fail t1 the request is over one of Consul's size limits");
     if (at == answer)
       EXPECT(s.refused({{0, event::refusal::permission_denied}, {1, event::refusal::permission_denied}}), denied);

@@ -4,7 +4,9 @@
 #include "rabbitmq/dialogue.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <cstdint>
 #include <holdfast/error.hpp>
+#include <holdfast/error_with_diagnostics.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -163,6 +165,17 @@ BOOST_AUTO_TEST_CASE(a_refused_login_is_a_lack_of_permission) {
   on.say(0, start).say(0, connection_close{403, "ACCESS_REFUSED", 0, 0});
   BOOST_TEST(on.talk.why().code == error::permission_denied);
   BOOST_TEST(on.talk.why().details.server_message == "403 ACCESS_REFUSED");
+}
+
+/// Users of RabbitMQ get the errors of Consul's client, whose texts must fit both.
+BOOST_AUTO_TEST_CASE(no_text_of_a_refusal_speaks_of_consul) {
+  for (const std::uint16_t code : {200, 320, 403, 404, 405, 406, 504, 530, 541}) {
+    const failure why = failure_of({code, "NO - \"a queue\""}, "the slot cannot be read");
+    const std::string text = error_with_diagnostics(why.code, why.details).what();
+    BOOST_TEST(text.find("; the server said: " + std::to_string(code) + " NO - \"a queue\"") != std::string::npos,
+               text);
+    for (const char* const other : {"Consul", "agent", "http"}) BOOST_TEST(text.find(other) == std::string::npos, text);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_request_is_answered_when_all_its_steps_are) {
