@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 
@@ -287,6 +288,19 @@ def administration(folder, *consul):
     expect_lines(run([*order, "destroy"]), "^destroy: done$")
 
 
+def rabbitmq(folder):
+    """On the broker that the environment names, or on a fake. Nothing keeps the program running at its end."""
+    environment = {"PATH": "/usr/bin:/bin", **{name: os.environ[name] for name in ("AMQP_URL",) if name in os.environ}}
+    begun = time.monotonic()
+    output = run([folder / "rabbitmq"], environment=environment)
+    expect_lines(output, "^working with slot [12]$", "^  step 1 of 3$", "^  step 3 of 3$", "^released$")
+    expect(time.monotonic() - begun < 9, "a connection without a slot kept the program running for 10 s")
+    nowhere = {"AMQP_URL": "amqp://guest:secret@127.0.1.1:1", "PATH": "/usr/bin:/bin"}
+    output = run([folder / "rabbitmq"], 1, environment=nowhere)
+    expect_lines(output, r"\(amqp://127.0.1.1:1\): no connection to the server could be made$")
+    expect("secret" not in output, "the password is shown")
+
+
 def in_the_headers(folder, *consul):
     output = run([folder / "in_the_headers", *consul])
     expect_lines(output, "^it is locked$", "^lost in the test: session_invalidated$", "^there was a slot at once$", "^the lock is held$", "^counted$", "^leader: me$")
@@ -364,7 +378,7 @@ def on_a_real_agent(folder):
 
 CASES = [
     quickstart, failures, usage, lost_slot, guarded_write, numbered_slots, exclusive_workers, crashed_worker,
-    hot_standby, server, fake_consul, administration, in_the_headers, tutorial, demo, broken_limit,
+    hot_standby, server, fake_consul, administration, in_the_headers, rabbitmq, tutorial, demo, broken_limit,
 ]
 CASES.append(on_a_real_agent)
 
