@@ -78,6 +78,7 @@ def whole(text):
 
 OPTIONS, CONFIG = "include/holdfast/options.hpp", "include/holdfast/consul/config.hpp"
 TLS = "include/holdfast/tls_options.hpp"
+ON_RABBITMQ, BROKER = "include/holdfast/rabbitmq/options.hpp", "include/holdfast/rabbitmq/config.hpp"
 WORLDS, STORES, CONTRACT = ("test/sim/support/world_options", "src/runtime/store.hpp", "test/unit/store_contract.cpp")
 KINDS = "src/*/*_store.cpp"
 
@@ -101,6 +102,10 @@ RULES = [
       for kind in ("semaphore_options", "mutex_options", "mutex_set_options", "election_options", "acquire_options")),
     (CONFIG, of_struct("config"), "doc/reference/consul.md", whole, said(""), "an option of the client is documented"),
     (TLS, of_struct("tls_options"), "doc/reference/consul.md", whole, said("tls."), "an option of TLS is documented"),
+    (ON_RABBITMQ, of_struct("tuning"), "doc/reference/rabbitmq.md", whole, said("tuning."), "an option is documented"),
+    (ON_RABBITMQ, of_struct("semaphore_options"), "doc/reference/rabbitmq.md", whole, said(""), "an option is documented"),
+    (BROKER, of_struct("config"), "doc/reference/rabbitmq.md", whole, said("config::"),
+     "an option of the client is documented"),
     (WORLDS + ".hpp", faults_of_worlds, "test/sim/support/world_accidents.cpp",
      lambda text: part(text, "world::accidents{", "\n};"), lambda name: rf"&world_options::{name}\b",
      "a flag of simulated faults has a row in `accidents`"),
@@ -151,6 +156,9 @@ def self_test():
         (OPTIONS, "struct mutex_options {", "  std::function<void(const std::string&)> added{};", 1),
         (CONFIG, "struct config {", "  std::size_t added = 64u << 20;", 1),
         (TLS, "struct tls_options {", "  std::string added{};", 1),
+        (ON_RABBITMQ, "struct tuning {", "  std::size_t added = 1;", 1),
+        (ON_RABBITMQ, "struct semaphore_options {", "  std::uint32_t added = 0;", 1),
+        (BROKER, "struct config {", "  std::function<void(std::string_view)> added{};", 1),
         (WORLDS + ".hpp", "// What goes wrong, until", "\n  bool added = false;", 2),
         (STORES, "/// How it answers:", "\n/// - It sings. [added]", 1),
         (STORES, "/// How it answers:", "\n/// - It sings.", 2),

@@ -30,17 +30,15 @@ namespace holdfast::rabbitmq {
 /// - Signature: void(error_code, rabbitmq::slot).
 /// - Errors that are reported at once: closed, too_many_waiters, no_semaphore, not_a_semaphore, lease_conflict,
 ///   permission_denied, certificate_refused, client_certificate_refused, malformed_reply.
-/// - Errors that are reported after `tuning::give_up_after`: all that equal `condition::unavailable`. While this
-/// process
-///   has a connection that works, an acquire waits.
-/// - Cancellation: terminal, partial, total. The acquire completes with operation_aborted and takes no slot. A slot
-/// that
-///   is granted at that moment goes to the next waiter or is released.
+/// - Errors that are reported after `tuning::give_up_after`: all that equal `condition::unavailable`. But while this
+///   process has a connection that works, an acquire waits.
+/// - Cancellation: terminal, partial, total. The acquire completes with operation_aborted and takes no slot. If a slot
+///   is granted at that moment, it goes to the next waiter or is released.
 /// - Lifetimes: the object that `operation_options::diag` points to must outlive the operation. The semaphore object
 ///   need not.
 ///
 /// A slot whose last holder has not released it is first kept for a whole lease, because that holder may still believe
-/// that it holds the slot. So is a slot that a client without leases has used.
+/// that it holds the slot. So is a slot that a client without leases has created, at its first use.
 ///
 /// `statistics`: `sessions` is the number of connections for slots.
 ///
