@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import typing
 
 DEADLINE = 60  # seconds for anything that is waited for
 OPERATOR = "closed by an operator of a test"
@@ -52,6 +53,11 @@ def free_port(count):
             for port in range(first, first + count):
                 stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
             return first
+
+
+def now():
+    """The time on the clock of journals."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 def children(pid):
@@ -156,29 +162,87 @@ class Broker:
             self.ctl("start_app")
 
 
+class Entry(typing.NamedTuple):
+    """A line of a journal. test/support/journal.hpp explains it."""
+
+    at: int  # nanoseconds of a clock that all processes share
+    who: str
+    event: str
+    coroutine: int
+    lease: int
+    words: list
+
+
 class Journal:
-    """A file in which clients write what they believe, in the form of test/support/journal.hpp."""
+    """A file in which clients write what they believe, in the form of test/support/journal.hpp.
+
+    The first word of an entry about a slot is the number of the slot.
+    """
 
     def __init__(self, path):
         self.path = pathlib.Path(path)
+        self.known, self.offset = [], 0
+
+    def entries(self):
+        """All whole lines, in the order in which they were written. The file may grow meanwhile."""
+        if self.path.exists():
+            with open(self.path, "rb") as file:
+                file.seek(self.offset)
+                text = file.read()
+            text = text[:text.rfind(b"\n") + 1]
+            self.offset += len(text)
+            for line in text.decode().splitlines():
+                at, who, event, coroutine, _, lease, *words = line.split()
+                self.known.append(Entry(int(at), who, event, int(coroutine), int(lease), words))
+        return self.known
+
+    def write(self, who, event, coroutine=-1, words="", at=None, lease=0):
+        at = now() if at is None else at
+        with open(self.path, "ab", buffering=0) as file:
+            file.write(f"{at} {who} {event} {coroutine} 0.0 {lease} {words}\n".encode())
 
     def beliefs(self):
-        """(slot, begin, end) of each time that a client believed. `end` is infinite if it believes still."""
-        since, found = {}, []
-        for line in self.path.read_text().splitlines():
-            at, who, event, _, _, _, slot = line.split()
-            if event == "enter":
-                since[who, slot] = int(at)
-            elif event in ("leave", "lost") and (who, slot) in since:
-                found.append((slot, since.pop((who, slot)), int(at)))
-        return found + [(slot, begin, float("inf")) for (_, slot), begin in since.items()]
+        """(slot, begin, end, who) of each time that a client believed. A belief ends with its lease at the latest."""
+        present, found = {}, []
+        for each in self.entries():
+            place = each.who, each.coroutine
+            if each.event == "enter":
+                present[place] = each.words[0], each.at, each.lease
+            elif each.event == "lease" and place in present:
+                present[place] = *present[place][:2], each.lease
+            elif each.event in ("leave", "lost", "gone"):
+                for ends in [known for known in present if known == place or (known[0], -1) == place]:
+                    slot, begin, lease = present.pop(ends)
+                    found.append((slot, begin, min(each.at, lease), each.who))
+        return found + [(slot, begin, lease, who) for (who, _), (slot, begin, lease) in present.items()]
+
+    def of_slots(self):
+        """The beliefs in each slot, in the order of their begin."""
+        slots = {}
+        for each in sorted(self.beliefs(), key=lambda belief: belief[1]):
+            slots.setdefault(each[0], []).append(each)
+        return slots
 
     def overlap(self):
         """For how many seconds two clients believed in the same slot at the most."""
-        beliefs = self.beliefs()
-        both = [min(one[2], other[2]) - max(one[1], other[1])
-                for i, one in enumerate(beliefs) for other in beliefs[:i] if one[0] == other[0]]
-        return max([0, *both]) / 1e9
+        longest = 0
+        for beliefs in self.of_slots().values():
+            last = 0
+            for _, begin, end, _ in beliefs:
+                longest = max(longest, min(last, end) - begin)
+                last = max(last, end)
+        return longest / 1e9
+
+    def nobodys(self, since, until_then):
+        """For how many seconds at most nobody believed in a slot, between these two times."""
+        longest = 0
+        for beliefs in self.of_slots().values():
+            last = since
+            for _, begin, end, _ in beliefs:
+                longest = max(longest, min(begin, until_then) - last)
+                last = max(last, end)
+            longest = max(longest, until_then - last)
+        return longest / 1e9
 
 
 @contextlib.contextmanager
@@ -193,14 +257,23 @@ def running(program):
 
 
 def self_test():
-    alone = "1 a enter 0 0.0 9 1\n5 a leave 0 0.0 0 1\n5 b enter 0 0.0 9 1\n7 b lost 0 0.0 0 1\n2 c enter 0 0.0 9 2\n"
+    alone = ("1 a enter 0 0.0 9 1\n5 a leave 0 0.0 0 1\n5 b enter 0 0.0 9 1\n7 b lost 0 0.0 0 1 removed\n"
+             "2 c enter 0 0.0 9 2\n")
+    frozen = "1 a enter 0 0.0 5 1\n3 a lease 0 0.0 7 1\n"  # believes until its lease is over
     cases = {alone: 0, alone + "4 d enter 0 0.0 9 1\n6 d leave 0 0.0 0 1\n": 1e-9,
-             alone + "2 d enter 0 0.0 9 1\n": 3e-9}
+             alone + "2 d enter 0 0.0 9 1\n": 3e-9,
+             frozen + "6 b enter 0 0.0 9 1\n": 1e-9, frozen + "7 b enter 0 0.0 9 1\n9 a lost 0 0.0 0 1\n": 0,
+             frozen + "4 a gone -1 0.0 0\n4 b enter 0 0.0 9 1\n": 0, frozen + "3 a enter 1 0.0 5 1\n": 2e-9}
     with tempfile.TemporaryDirectory() as folder:
-        journal = Journal(f"{folder}/journal")
-        for text, seconds in cases.items():
+        for number, (text, seconds) in enumerate(cases.items()):
+            journal = Journal(f"{folder}/{number}")
             journal.path.write_text(text)
             expect(journal.overlap() == seconds, f"{journal.overlap()} s, not {seconds} s:\n{text}")
+        journal = Journal(f"{folder}/alone")
+        journal.path.write_text(alone + "9 f fault -1 0.0 0 words")  # not yet a whole line
+        expect(len(journal.entries()) == 5, "a half of a line is no entry")
+        seen = [journal.nobodys(*times) for times in ((1, 7), (0, 5), (1, 13), (8, 9))]
+        expect(seen == [1e-9, 2e-9, 6e-9, 1e-9], f"nobody's: {seen}")
     return 0
 
 

@@ -236,6 +236,10 @@ MUTANTS = [
     Mutant("a_wait_that_is_too_short", "R1 R6", SEMAPHORE_ON_RABBITMQ, "broker/seat.cpp",
         "cleanse_at_ = ctx.now() + wait_;",
         "cleanse_at_ = ctx.now() + wait_ / 2;"),
+    # Also the hasty worker of test/rabbitmq/faults.
+    Mutant("no_wait_without_a_token", "R1 R6", SEMAPHORE_ON_RABBITMQ, "broker/seat.cpp",
+        "  cleanse_at_ = ctx.now() + wait_;",
+        "  cleanse_at_ = ctx.now();"),
     Mutant("a_connection_of_unknown_state_stays", "R7", SEMAPHORE_ON_RABBITMQ, "broker/broker_pool.cpp",
         "    drop(*s);\n    return outage_.failed",
         "    remove(*s);\n    return outage_.failed"),
