@@ -67,7 +67,7 @@ class Crew:
                 status = process.poll()
                 expect(status is None, f"{each} has ended, with status {status}: {self.output_of(each)}")
             return self.written(event, who, since)
-        return until(look, f"{who} of {self.name} writes {event!r}")
+        return until(look, f"{who or 'a process'} of {self.name} writes {event!r}")
 
     def until_all_take_turns(self, since):
         """Every process and every slot must be in use again."""
