@@ -106,6 +106,9 @@ public:
     return step(protocol::event::tick{});
   }
 
+  /// The index of a user's slot, under which the shell keeps its release until that is answered.
+  std::size_t place(char slot) const { return index_of(slots_.at(static_cast<std::size_t>(slot - 'A'))); }
+
   protocol::time_point now{std::chrono::hours(1)};
   protocol::broker_pool pool;
   protocol::time_point deadline{};  ///< of the last grant or update

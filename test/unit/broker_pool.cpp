@@ -169,6 +169,19 @@ BOOST_FIXTURE_TEST_CASE(a_slot_that_is_left_to_others_is_not_asked_for_again_and
   BOOST_TEST(after(20ms) == told{"seize 1"}, boost::test_tools::per_element());
 }
 
+BOOST_FIXTURE_TEST_CASE(a_slot_keeps_its_place_until_its_release_is_answered, broker_holder) {
+  release('A');
+  acquire(2);
+  probed("tf-");
+  BOOST_TEST(seized(2, true) == told{"grant t2 B 2"}, boost::test_tools::per_element());
+  BOOST_TEST(place('B') != place('A'));
+  BOOST_TEST(vacated(1) == told{"released A"}, boost::test_tools::per_element());
+  acquire(3);
+  probed("ft-");
+  BOOST_TEST(seized(1, true) == told{"grant t3 C 1"}, boost::test_tools::per_element());
+  BOOST_TEST(place('C') == place('A'));
+}
+
 BOOST_FIXTURE_TEST_CASE(a_slot_that_was_removed_is_revoked_and_not_handed_on, broker_holder) {
   BOOST_TEST(after(4s) == told{"verify 1"}, boost::test_tools::per_element());
   BOOST_TEST(verified(1, false) == (told{"update A", "revoke A"}), boost::test_tools::per_element());

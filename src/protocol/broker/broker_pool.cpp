@@ -52,10 +52,11 @@ void broker_pool::on(event::release& e) {
   slot* const its = slots_.find(e.slot);
   if (!its || its->state == slot::use::none) return;
   const bool was_lost = std::exchange(its->state, slot::use::none) == slot::use::lost;
-  slots_.close(e.slot);
   --in_use_;
   seat* const s = find_number(its->number);
-  if (!s || s->user != e.slot) return;  // its connection has ended
+  const bool has_seat = s && s->user == e.slot;  // otherwise its connection has ended
+  if (was_lost || !has_seat) slots_.close(e.slot);
+  if (!has_seat) return;
   s->user = slot_id::none;
   if (!was_lost) s->releases = e.slot;
   if (!was_lost && may_hand_on(*s)) {

@@ -115,8 +115,12 @@ void broker_pool::lose(seat& s, loss_reason reason, failure why) {
 
 void broker_pool::report(const seat& s) { ctx_.act(action::update{s.user, s.deadline(), s.is(seat::phase::suspect)}); }
 
+/// The shell keeps a release by the index of its slot. So no other slot gets this index before the answer.
 void broker_pool::answer_release(seat& s, failure why) {
-  if (s.releases != slot_id::none) ctx_.act(action::released{std::exchange(s.releases, slot_id::none), std::move(why)});
+  const slot_id id = std::exchange(s.releases, slot_id::none);
+  if (id == slot_id::none) return;
+  slots_.close(id);
+  ctx_.act(action::released{id, std::move(why)});
 }
 
 void broker_pool::remove(seat& s) {

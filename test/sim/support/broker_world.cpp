@@ -309,6 +309,8 @@ private:
     for (const auto& [seat, its] : p.seats)
       if (number_of(seat) == h.number) h.seat = seat, h.connection = its;
     h.was_dropped = queues_.of(h.number).owner != owner_of(h.connection);
+    for (const slot_id each : p.releasing)
+      if (index_of(each) == index_of(a.slot)) object(promise::answers, name(p) + " reuses the place of a release");
     if (p.revoked.contains(h.seat)) object(promise::losses, name(p) + " hands on a slot that was removed");
     tell(name(p), " has slot ", h.number, " by ", static_cast<std::uint64_t>(h.seat));
     check_grant(p, h);
