@@ -33,6 +33,7 @@ COMMAND = "scripts/test --matrix rabbitmq"
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FAULTS = "rabbitmq_faults.json"
 COLUMNS = "facts", "conformance", "link and semaphore", "faults"
+OTHERS = "overlap", "mixed_for_a_minute"  # scenes that have other figures
 # The figures of one fault: the heading, and the member of the row.
 FIGURES_OF_A_FAULT = (
     ("holder believes", lambda row: row["believed"]),
@@ -135,7 +136,7 @@ def cell(row, figure):
 def table_of_faults(by_version):
     """`by_version`: the figures of the scenes, for each version."""
     known = in_order(by_version)
-    names = dict.fromkeys(name for version in known for name in by_version[version] if name != "overlap")
+    names = dict.fromkeys(name for version in known for name in by_version[version] if name not in OTHERS)
     head = [f"{what}, {version}" for what, _ in FIGURES_OF_A_FAULT for version in known]
     lines = [f"| fault | {' | '.join(head)} |", "|---" * (len(head) + 1) + "|"]
     for name in names:
@@ -154,6 +155,17 @@ def table_of_overlaps(by_version):
     return "\n".join(lines)
 
 
+def table_of_mixed(by_version):
+    lines = ["| RabbitMQ | killed | slots used | granted to ours | granted to seed clients | two on a slot, s |",
+             "|---" * 6 + "|"]
+    for version in in_order(by_version):
+        row = by_version[version].get("mixed_for_a_minute", {})
+        if "granted" in row:
+            cells = row["killed"], row["slots"], row["granted"]["ours"], row["granted"]["seed"], f"{row['overlap']:.1f}"
+            lines.append(f"| {version} | {' | '.join(str(each) for each in cells)} |")
+    return "\n".join(lines)
+
+
 def faults_in(results):
     return {version: row["faults"] for version, row in results.items()}
 
@@ -162,6 +174,7 @@ FIGURES = {
     "rabbitmq-versions": table_of_versions,
     "rabbitmq-faults": lambda results: table_of_faults(faults_in(results)),
     "rabbitmq-overlap": lambda results: table_of_overlaps(faults_in(results)),
+    "rabbitmq-mixed": lambda results: table_of_mixed(faults_in(results)),
 }
 
 
@@ -174,6 +187,8 @@ def self_test():
     assert "| b | kept | not run |" in shown and "| c | failed | not run |" in shown and "overlap" not in shown, shown
     assert "| 3.10.8 | restart | 20.0 | 15.4 | 0.0 |" in table_of_overlaps({"3.10.8": faults})
     assert counted_faults(faults) == (3, 4)
+    mixed = {"mixed_for_a_minute": {"overlap": 0.0, "killed": 9, "slots": 4, "granted": {"ours": 80, "seed": 70}}}
+    assert "| 4.3.6 | 9 | 4 | 80 | 70 | 0.0 |" in table_of_mixed({"4.3.6": mixed, "3.10.8": faults})
     junit = ('<testsuite><testcase name="rabbitmq.facts" status="{}"><system-out>passed  0.01 s  a\nFAILED  1.0 s  b: no'
              '</system-out></testcase><testcase name="t" status="run"><system-out>passed x</system-out></testcase></testsuite>')
     assert counted_lines(junit, "rabbitmq.facts") == (1, 2)
@@ -216,7 +231,7 @@ def main():
         return passed(words[1])
     if len(words) == 2 and words[0] == "show":
         by_version = json.loads(pathlib.Path(words[1]).read_text(encoding="utf-8"))
-        print(table_of_faults(by_version) + "\n\n" + table_of_overlaps(by_version))
+        print("\n\n".join(each(by_version) for each in (table_of_faults, table_of_overlaps, table_of_mixed)))
         return 0
     if len(words) == 6 and words[0] == "add":
         return add(*words[1:])

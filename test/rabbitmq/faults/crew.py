@@ -39,9 +39,12 @@ class Crew:
         self.launch(who, [*launcher, "setpriv", "--pdeathsig", "KILL", worker or self.worker, *words])
 
     def start_seed(self, who, *words):
-        """Starts a seed client, whose name in the journal has its process id."""
+        """Starts a seed client. Returns its name in the journal, which has its process id."""
         self.launch(who, [SEED_CLIENT, "--journal", self.journal.path, self.broker.url, self.name, *words])
-        return f"seed-{self.processes[who].pid}"
+        return self.name_of(who)
+
+    def name_of(self, who):
+        return f"seed-{self.processes[who].pid}" if who.startswith("seed") else who
 
     def seed(self, *words):
         subprocess.run([SEED_CLIENT, self.broker.url, self.name, *words], check=True, timeout=DEADLINE)
@@ -50,11 +53,11 @@ class Crew:
         self.processes[who].send_signal(number)
 
     def kill(self, who):
-        """Ends a process for good, as `kill -9` does."""
-        process = self.processes.pop(who)
+        """Ends a process for good, as `kill -9` does. It believes until it is killed."""
+        name, process, at = self.name_of(who), self.processes.pop(who), now()
         process.kill()
         process.wait(DEADLINE)
-        self.journal.write(who, "gone")
+        self.journal.write(name, "gone", at=at)
 
     def written(self, event, who=None, since=0):
         """The entries of these events since then."""

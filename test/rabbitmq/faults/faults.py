@@ -8,7 +8,7 @@ usage: faults.py PROGRAM WORKER [OPTION]...   PROGRAM is the one that scripts/ra
        faults.py --self-test                  shows that the judge is able to fail
        faults.py --list                       the scenes
 
-  --scenes NAME[,NAME]...   scenes, or groups of them: usual (the default), long, network, overlap.
+  --scenes NAME[,NAME]...   scenes, or groups of them: usual (the default), long, network, overlap, mixed.
 
   --results FILE            adds the figures to a file of JSON, under the version of the broker.
 
@@ -31,6 +31,7 @@ import contextlib
 import json
 import os
 import pathlib
+import random
 import shutil
 import signal
 import subprocess
@@ -41,7 +42,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import broker as brokers  # noqa: E402
-from broker import Failure, expect, now, until  # noqa: E402
+from broker import DEADLINE, Failure, expect, now, until  # noqa: E402
 
 import crew as crews  # noqa: E402
 from crew import HOUR, LEASE, Crew  # noqa: E402
@@ -338,7 +339,7 @@ class Pairs:
 
     def start(self, who):
         """Starts one process of each kind, which takes the slot as soon as it can, and holds it."""
-        names = {"seed": self.crews["seed"].start_seed(who, "hold", "600")}
+        names = {"seed": self.crews["seed"].start_seed(f"seed {who}", "hold", "600")}
         for kind, worker in (("hasty", self.hasty), ("ours", None)):
             self.crews[kind].start(who, worker=worker, create_with=1, lease=OVERLAP_LEASE * 1000, first_hold=HOUR)
             names[kind] = who
@@ -346,16 +347,19 @@ class Pairs:
             each.until_written("enter", names[kind])
         return names
 
+    def signal(self, who, number):
+        for kind, each in self.crews.items():
+            each.signal(f"seed {who}" if kind == "seed" else who, number)
+
     def overlaps(self, strike):
         """The holders are frozen, and the fault strikes. The rivals take the slots. Then the holders go on."""
         self.crews["seed"].seed("create", "1")
         names = self.start("holder")
-        for each in self.crews.values():
-            each.signal("holder", signal.SIGSTOP)
+        self.signal("holder", signal.SIGSTOP)
         strike(self.crews.values())
         self.start("rival")
+        self.signal("holder", signal.SIGCONT)
         for kind, each in self.crews.items():
-            each.signal("holder", signal.SIGCONT)
             each.until_written("lost", names[kind])
         return {kind: round(each.journal.overlap(), 2) for kind, each in self.crews.items()}
 
@@ -385,6 +389,67 @@ def overlap(on):
         expect(seconds["ours"] == 0, f"{event}: two of ours believed for {seconds['ours']} s")
         expect(seconds["seed"] > 0 and seconds["hasty"] > 0, f"{event}: nothing is shown: {seconds}")
     return found
+
+
+class Mixed:
+    """Three processes of ours, two seed clients and administrators share one semaphore. Some are killed again and again."""
+
+    SECONDS, PAUSE = 60, 0.7
+
+    def __init__(self, on):
+        self.crew, self.random = on.crew("shared"), random.Random(1)
+        self.started = self.killed = 0
+        on.resources.callback(self.crew.abandon)
+
+    def start(self, kind):
+        self.started += 1
+        who = f"{kind}-{self.started}"
+        if kind == "ours":
+            self.crew.start(who, coroutines=2, hold=20)
+        else:
+            self.crew.start_seed(who, "cycles", "1000000")
+
+    def kill_one(self):
+        who = self.random.choice(sorted(self.crew.processes))
+        self.crew.kill(who)
+        self.killed += 1
+        self.start(who.partition("-")[0])
+
+    def administer(self):
+        """Lets an administrator do one command. A third of them is killed in the middle."""
+        words = self.random.choice((["create", "4"], ["grow", "1"], ["shrink", "1"], ["shrink", "2"]))
+        process = subprocess.Popen([crews.SEED_CLIENT, self.crew.broker.url, self.crew.name, *words])
+        try:
+            process.wait(self.random.choice((DEADLINE, DEADLINE, 0.3)))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(DEADLINE)
+            self.killed += 1
+
+    def run(self):
+        self.crew.seed("create", "3")
+        for kind in ("ours", "ours", "ours", "seed", "seed"):
+            self.start(kind)
+        end = time.monotonic() + self.SECONDS
+        while time.monotonic() < end:
+            self.random.choice((self.kill_one, self.administer))()
+            time.sleep(self.PAUSE)
+        self.crew.seed("create", "3")
+        last = now()
+        for who in list(self.crew.processes):
+            self.crew.until_written("enter", self.crew.name_of(who), last)
+        for who in [each for each in self.crew.processes if each.startswith("seed")]:
+            self.crew.kill(who)
+        self.crew.end()
+        overlap = self.crew.judge()
+        entered = [each.who.partition("-")[0] for each in self.crew.written("enter")]
+        return {"overlap": overlap, "killed": self.killed, "slots": len(self.crew.journal.of_slots()),
+                "granted": {kind: entered.count(kind) for kind in ("ours", "seed")}}
+
+
+@scene("mixed")
+def mixed_for_a_minute(on):
+    return Mixed(on).run()
 
 
 class Programs:
