@@ -7,6 +7,8 @@
 No parameter before the token may have a default. test/unit/tokens.cpp must begin the operation as
 `of.CLASS.OPERATION(`, or as `OPERATION(` if the operation is no member of a class.
 
+For the headers in rabbitmq/, that file is test/unit/rabbitmq_tokens.cpp.
+
 usage: check_tokens.py              checks the project in the current folder
        check_tokens.py --self-test  shows that it is able to fail
 """
@@ -16,6 +18,7 @@ import re
 import sys
 
 TEST = "test/unit/tokens.cpp"
+RABBITMQ_TEST = "test/unit/rabbitmq_tokens.cpp"
 TOKEN = "Token&& token = {}"
 
 
@@ -40,7 +43,7 @@ def operations(text):
             yield around, match[1], text.count("\n", 0, match.start()) + 1, given
 
 
-def problems(headers, test):
+def problems(headers, test, name_of_test=TEST):
     """`headers`: texts by the names of their files."""
     count = 0
     for file, text in sorted(headers.items()):
@@ -51,7 +54,7 @@ def problems(headers, test):
                 yield f"{file}:{line}: {whole}: a default stands before the token"
             call = rf"\bof\.{around}\.{name}\(" if around else rf"(?m)^\s+{name}\("
             if not re.search(call, test):
-                yield f"{file}:{line}: {whole} is not begun in {TEST}"
+                yield f"{file}:{line}: {whole} is not begun in {name_of_test}"
     if count == 0:
         yield "no operation was found"
 
@@ -98,7 +101,11 @@ def main():
         print(__doc__.strip(), file=sys.stderr)
         return 2
     headers = {str(path): path.read_text(encoding="utf-8") for path in pathlib.Path("include").rglob("*.hpp")}
-    found = list(problems(headers, pathlib.Path(TEST).read_text(encoding="utf-8")))
+    rabbitmq = {path: text for path, text in headers.items() if "/rabbitmq/" in path}
+    others = {path: text for path, text in headers.items() if path not in rabbitmq}
+    found = []
+    for part, test in ((others, TEST), (rabbitmq, RABBITMQ_TEST)):
+        found += problems(part, pathlib.Path(test).read_text(encoding="utf-8"), test)
     for line in found:
         print(line)
     count = sum(len(list(operations(text))) for text in headers.values())

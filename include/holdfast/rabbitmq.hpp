@@ -9,6 +9,7 @@
 /// - `holdfast::rabbitmq::client` to reach a broker.
 /// - `holdfast::rabbitmq::semaphore`, and the `holdfast::rabbitmq::slot` that an acquire returns.
 /// - `holdfast::with_slot` to run a critical section.
+/// - `holdfast::rabbitmq::semaphore_administration` to create, change and destroy semaphores.
 
 #include <holdfast/diagnostics.hpp>
 #include <holdfast/error.hpp>
@@ -17,5 +18,6 @@
 #include <holdfast/rabbitmq/config.hpp>
 #include <holdfast/rabbitmq/options.hpp>
 #include <holdfast/rabbitmq/semaphore.hpp>
+#include <holdfast/rabbitmq/semaphore_administration.hpp>
 #include <holdfast/rabbitmq/slot.hpp>
 #include <holdfast/with_slot.hpp>

@@ -100,7 +100,8 @@ struct link_terms {
 /// accepts
 ///   them again. [an_alarm_is_told_and_its_end]
 /// - `create` makes a semaphore with so many slots, each with a token. If there is one by then, its number of slots
-///   stays, and that is no failure. [a_semaphore_is_created]
+///   stays, and that is no failure. If its creation has died in the middle, and was for the same number, `create` makes
+///   the missing slots. [a_semaphore_is_created] [a_creation_that_has_died_is_completed]
 class broker_link {
 public:
   virtual ~broker_link() = default;

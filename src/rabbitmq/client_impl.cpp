@@ -84,9 +84,9 @@ void client_impl::close() {
 
 // --- Connections.
 
-awaitable<opened> client_impl::connect(std::uint16_t heartbeat, std::string label) {
+awaitable<opened> client_impl::connect(std::uint16_t heartbeat, std::string label, time_point until) {
   const std::shared_ptr<client_impl> self = shared_from_this();
-  const time_point deadline = clock::now() + settings_.connect_timeout;
+  const time_point deadline = std::min(until, clock::now() + settings_.connect_timeout);
   opened result;
   result.error = failed(error::unreachable, "no address has been tried");
   const std::size_t first = preferred_;

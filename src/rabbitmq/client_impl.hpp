@@ -55,7 +55,7 @@ public:
   std::minstd_rand& random() noexcept { return random_; }
 
   /// Opens a connection to the first address at which that is possible. `label` is shown to the broker's operators.
-  awaitable<opened> connect(std::uint16_t heartbeat, std::string label);
+  awaitable<opened> connect(std::uint16_t heartbeat, std::string label, time_point until = time_point::max());
   /// Returns an idle connection with this heartbeat and label, or null.
   std::shared_ptr<connection> take_idle(std::uint16_t heartbeat, const std::string& label);
   /// Keeps a connection that nobody uses for this time. One that is blocked is closed.

@@ -245,6 +245,7 @@ bool dialogue::on_answer(channel& c, const method& m) {
   if (answered == its.expected.size() || its.expected[answered] != kind)
     return malformed("the broker has sent another answer than the one that was asked for");
   ++its.so_far.answered;
+  if (const auto* const declared = std::get_if<queue_declare_ok>(&m)) its.so_far.messages = declared->message_count;
   if (std::holds_alternative<basic_consume_ok>(m)) c.consumes = true;
   if (std::holds_alternative<basic_cancel_ok>(m)) c.consumes = false;
   if (std::holds_alternative<basic_get_ok>(m)) c.incoming = message{};

@@ -45,6 +45,7 @@ struct reply {
   std::optional<refusal> refused{};
   std::size_t answered = 0;     ///< how many of the steps that have an answer have succeeded
   bool has_message = false;     ///< a basic.get has got a message
+  std::uint32_t messages = 0;   ///< how many messages the last declared queue has
   std::vector<bool> missing{};  ///< on a channel with confirms, for each publish: there is no such queue
 };
 

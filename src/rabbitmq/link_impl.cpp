@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "net/backoff.hpp"
-#include "rabbitmq/creation.hpp"
+#include "rabbitmq/command_runner.hpp"
 #include "rabbitmq/reply_codes.hpp"
 #include "rabbitmq/rethrow.hpp"
 
@@ -19,13 +19,6 @@ namespace {
 using net::as_result;
 using net::clock;
 using net::timer_type;
-
-constexpr std::chrono::seconds heartbeat_max{60};
-
-std::uint16_t heartbeat_for(std::chrono::milliseconds lease) {
-  const auto half = std::chrono::floor<std::chrono::seconds>(lease / 2);
-  return static_cast<std::uint16_t>(std::clamp(half, std::chrono::seconds(1), heartbeat_max).count());
-}
 
 /// B is missing, or belongs to another connection.
 bool is_gone(const refusal& why) { return why.code == not_found || why.code == resource_locked; }
@@ -414,15 +407,12 @@ void link_impl::on(const action::create& a, const sink& to) {
 }
 
 awaitable<void> link_impl::create(std::shared_ptr<link_impl> self, action::create a, sink to) {
-  opened made = co_await self->client_->connect(self->heartbeat_, self->terms_.name);
-  failure result = std::move(made.error);
-  if (made.link) {
-    creation work(self->client_, made.link, self->queues_);
-    result = co_await work.run(a.count);
-    if (result.code == error::limit_conflict) result = {};  // another process was faster, and its number stays
-    made.link->close();
-  }
-  if (result.code) result.details.key = self->terms_.name;
+  protocol::broker_command what{protocol::broker_command::kind::create, self->terms_.name, a.count};
+  what.time = self->client_->settings().request_timeout;
+  protocol::broker_command_run run(std::move(what), self->client_->random()(), command_runner::now());
+  command_runner runner(self->client_, self->terms_);
+  failure result = co_await runner.run(run);
+  if (result.code == error::limit_conflict) result = {};  // another process was faster, and its number stays
   const error_code code = result.code;
   deliver(to, event::created{a.id, std::move(result)}, code);
 }

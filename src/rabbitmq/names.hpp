@@ -35,6 +35,9 @@ public:
   /// Returns `N-F`, the queue of the hints.
   std::string hints() const;
 
+  /// Returns `N-0-F`, or `N-F-0`: the queue that says that a `create` has begun. There is no slot 0.
+  std::string mark() const { return of_slot(0, slot_queue::token); }
+
   /// Returns `N`, the queue that is the mutex of administrators.
   const std::string& administration() const noexcept { return semaphore_; }
 
@@ -44,8 +47,9 @@ private:
 };
 
 /// Checks the name of a semaphore. It must have 1 to 240 bytes of UTF-8 without control characters. It must not begin
-/// with `amq.`, which RabbitMQ reserves, and must not have the form of another semaphore's queue: of a slot, in either
-/// order, or of the hints. Otherwise fails with error::invalid_name, and `cause` is the broken rule.
+/// with `amq.`, which RabbitMQ reserves. It must not have the form of another semaphore's queue: of a slot, in either
+/// order, or of the hints. The mark has the form of a queue of slot 0. Otherwise fails with error::invalid_name, and `cause`
+/// is the broken rule.
 error_code check_name(std::string_view name, std::string_view& cause);
 
 }  // namespace holdfast::rabbitmq::detail

@@ -3,7 +3,9 @@
 
 #include "rabbitmq/queues.hpp"
 
+#include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <utility>
 
 #include "protocol/broker/broker_events.hpp"
@@ -15,6 +17,7 @@ constexpr const char* classic = "classic";
 constexpr std::int64_t hints_max = 1000;
 constexpr std::int64_t hint_ttl_ms = 2000;
 constexpr const char* token = "clean";
+constexpr std::chrono::seconds heartbeat_max{60};
 
 step publish(std::string queue, std::string body) {
   basic_publish sent;
@@ -63,11 +66,24 @@ step queues::declare_hints() const {
   return declare(names_.hints(), false, std::move(arguments));
 }
 
+step queues::lock() const {
+  queue_declare sent;
+  sent.queue = names_.administration();
+  sent.exclusive = true;
+  return {std::move(sent), {}, {}};
+}
+
+// The arguments limit nothing. They make the broker refuse another number or another lease.
+step queues::declare_mark(std::uint32_t count) const {
+  queue_arguments arguments = length(count);
+  arguments.max_length_bytes = lease_.count();
+  return declare(mark(), false, std::move(arguments));
+}
+
 step queues::get_token(std::uint32_t slot) const { return {basic_get{tokens(slot), true}, {}, {}}; }
 step queues::purge_tokens(std::uint32_t slot) const { return {queue_purge{tokens(slot)}, {}, {}}; }
 step queues::publish_token(std::uint32_t slot) const { return publish(tokens(slot), token); }
 step queues::publish_hint(std::uint32_t slot) const { return publish(names_.hints(), std::to_string(slot)); }
-step queues::erase_holder(std::uint32_t slot) const { return {queue_delete{holder(slot), false, false}, {}, {}}; }
 
 step queues::probe(std::string queue) {
   basic_publish sent;
@@ -76,6 +92,11 @@ step queues::probe(std::string queue) {
   message_properties properties;
   properties.expiration = "0";
   return {std::move(sent), std::move(properties), {}};
+}
+
+std::uint16_t heartbeat_for(std::chrono::milliseconds lease) noexcept {
+  const auto half = std::chrono::floor<std::chrono::seconds>(lease / 2);
+  return static_cast<std::uint16_t>(std::clamp(half, std::chrono::seconds(1), heartbeat_max).count());
 }
 
 std::uint32_t number_in_hint(const std::string& body) noexcept {

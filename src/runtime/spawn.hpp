@@ -26,28 +26,29 @@ namespace holdfast::runtime {
 namespace asio = boost::asio;
 
 /// A pending operation of `spawn_for`, with its completion handler.
-template <class Tell, class... Results>
+template <class Strand, class Tell, class... Results>
 struct running {
-  running(asio::any_io_executor h, asio::any_io_executor s, detail::pending<Results...>&& w, Tell t)
+  running(asio::any_io_executor h, Strand s, detail::pending<Results...>&& w, Tell t)
       : home(std::move(h)), strand(std::move(s)), waiting(std::move(w)), tell(std::move(t)) {}
 
-  asio::any_io_executor home, strand;
+  asio::any_io_executor home;
+  Strand strand;
   detail::pending<Results...> waiting;
   std::optional<Tell> tell;
   asio::cancellation_signal stop{};
   std::atomic<bool> cancelled{false};
 };
 
-/// Runs `body`, an `asio::awaitable<std::tuple<outcome, Results...>>`, on the strand, which belongs to `home`. The
-/// result is posted to the handler through `home`, never from within the initiating function. If `body` throws a
-/// `system_error`, that becomes the outcome. `stop` may be signalled on any thread; the signal is forwarded to the
-/// strand. `tell` is called just before the handler, with the same results and on the same executor. It is destroyed in
-/// any case.
-template <class Awaitable, class Tell, class... Results>
-void spawn_for(asio::any_io_executor home, asio::any_io_executor strand, asio::cancellation_slot stop, Awaitable body,
+/// Runs `body`, an `asio::awaitable<std::tuple<outcome, Results...>>` of the strand's type or of a type-erased
+/// executor, on the strand, which belongs to `home`. The result is posted to the handler through `home`, never from
+/// within the initiating function. If `body` throws a `system_error`, that becomes the outcome. `stop` may be signalled
+/// on any thread; the signal is forwarded to the strand. `tell` is called just before the handler, with the same
+/// results and on the same executor. It is destroyed in any case.
+template <class Strand, class Awaitable, class Tell, class... Results>
+void spawn_for(asio::any_io_executor home, Strand strand, asio::cancellation_slot stop, Awaitable body,
                detail::pending<Results...>&& waiting, Tell tell) {
-  const auto op = std::make_shared<running<Tell, Results...>>(std::move(home), std::move(strand), std::move(waiting),
-                                                              std::move(tell));
+  const auto op = std::make_shared<running<Strand, Tell, Results...>>(std::move(home), std::move(strand),
+                                                                      std::move(waiting), std::move(tell));
   if (stop.is_connected())
     stop.assign([weak = std::weak_ptr(op)](asio::cancellation_type) {
       const auto found = weak.lock();

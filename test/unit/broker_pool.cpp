@@ -56,6 +56,22 @@ BOOST_AUTO_TEST_CASE(without_a_semaphore_it_is_created_if_that_is_wanted) {
   BOOST_TEST(s.created() == told{"probe 1"}, boost::test_tools::per_element());
 }
 
+BOOST_AUTO_TEST_CASE(a_creation_that_may_have_died_is_completed_once) {
+  protocol::broker_options o = usual();
+  o.create_with = 3;
+  broker_story s(o);
+  s.acquire(1);
+  BOOST_TEST(s.probed("t") == told{"probe 2"}, boost::test_tools::per_element());  // there may be more
+  BOOST_TEST(s.probed("t-") == (told{"create 3", "listen"}), boost::test_tools::per_element());
+  s.after(2s);
+  BOOST_TEST(s.probed("t-").empty());
+  broker_story complete(o);
+  complete.acquire(1);
+  complete.probed("t");
+  complete.probed("tt");
+  BOOST_TEST(complete.probed("ttt-") == told{"listen"}, boost::test_tools::per_element());
+}
+
 BOOST_FIXTURE_TEST_CASE(the_slot_that_was_had_last_is_tried_at_once, broker_holder) {
   BOOST_TEST(release('A') == told{"vacate 1 token hint"}, boost::test_tools::per_element());
   BOOST_TEST(vacated(1) == told{"released A"}, boost::test_tools::per_element());

@@ -40,6 +40,7 @@ BOOST_AUTO_TEST_CASE(queues_are_named_as_the_description_has_them) {
   BOOST_TEST(names.of_slot(12, slot_queue::holder) == "reports-12-B");
   BOOST_TEST(names.of_slot(1000, slot_queue::token) == "reports-1000-F");
   BOOST_TEST(names.hints() == "reports-F");
+  BOOST_TEST(names.mark() == "reports-0-F");
   BOOST_TEST(names.administration() == "reports");
 }
 
@@ -49,6 +50,7 @@ BOOST_AUTO_TEST_CASE(the_letter_may_come_first) {
   BOOST_TEST(names.of_slot(12, slot_queue::holder) == "reports-B-12");
   BOOST_TEST(names.of_slot(3, slot_queue::token) == "reports-F-3");
   BOOST_TEST(names.hints() == "reports-F");
+  BOOST_TEST(names.mark() == "reports-F-0");
 }
 
 BOOST_AUTO_TEST_CASE(usual_names_are_accepted) {
@@ -83,7 +85,7 @@ BOOST_AUTO_TEST_CASE(names_of_the_broker_are_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(the_name_of_a_queue_is_refused) {
-  for (const auto* each : {"a-1-A", "a-12-B", "a-1000-F", "a-A-1", "a-B-12", "a-F-3", "a-F", "a-1-F", "a-1-2-A",
+  for (const auto* each : {"a-1-A", "a-12-B", "a-1000-F", "a-A-1", "a-B-12", "a-F-3", "a-F", "a-1-F", "a-0-F", "a-F-0", "a-1-2-A",
                            "a-0-A", "a-01-B", "a-99999999999999999999-A", "-F", "-1-A"})
     check_bad(each, "queue of another semaphore");
 }

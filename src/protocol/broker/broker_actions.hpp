@@ -77,7 +77,8 @@ struct settle_hint {
   bool operator==(const settle_hint&) const = default;
 };
 
-/// The semaphore does not exist. Create it with `count` slots, as an administrator does.
+/// The semaphore does not exist, or has fewer slots. Create it with `count` slots, as an administrator does. If there
+/// are slots, that completes a creation that has died in the middle, and otherwise changes nothing.
 struct create {
   request_id id;
   std::uint32_t count = 0;

@@ -4,6 +4,7 @@
 #include "protocol/broker/broker_pool.hpp"
 
 #include <algorithm>
+#include <utility>
 
 // The events.
 
@@ -82,7 +83,17 @@ void broker_pool::on(event::probed& e) {
   if (e.error.code) return request_failed(std::move(e.error), search_.asked_at());
   outage_.over();
   search_.probed(ctx_, e, ours(), options_);
-  if (search_.count() == 0) no_semaphore();
+  if (search_.count() == 0) return no_semaphore();
+  complete_creation(e);
+}
+
+/// There are fewer slots than `create_with`, and no more. Perhaps a creation has died in the middle. The link finds out
+/// whether that is so. Nobody waits for its answer.
+void broker_pool::complete_creation(const event::probed& e) {
+  const bool is_last_known = !e.slots.empty() && !e.slots.back().exists;
+  if (blocked_ || !is_last_known || search_.count() >= options_.create_with) return;
+  if (std::exchange(has_completed_, true)) return;
+  ctx_.act(action::create{ctx_.new_request(), options_.create_with});
 }
 
 void broker_pool::on(event::created& e) {

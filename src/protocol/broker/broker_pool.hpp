@@ -56,8 +56,8 @@ public:
   /// and the ids of tickets, slots and requests. Times count relative to `when`.
   template <class Digest>
   void add_state(Digest& d, time_point when) const {
-    d << waiters_.size() << closing_.has_begun() << outage_.on() << (outage_.retry_at() <= when) << blocked_
-      << listens_;
+    d << waiters_.size() << closing_.has_begun() << outage_.on() << (outage_.retry_at() <= when) << blocked_ << listens_
+      << has_completed_;
     search_.add_state(d, when);
     for (const auto& [number, each] : seats_) each.add_state(d, when);
   }
@@ -86,6 +86,7 @@ private:
   void won(seat& s, const event::seized& e);
   void request_failed(failure why, time_point asked_at);
   void no_semaphore();
+  void complete_creation(const event::probed& e);
 
   // broker_seats.cpp: what is due, and the users of seats
   void advance();
@@ -142,6 +143,7 @@ private:
   event::hinted hint_{};           ///< the hint that is not settled, and has no seat yet
   bool listens_ = false;
   bool blocked_ = false;
+  bool has_completed_ = false;  ///< the link was asked to complete a creation
 };
 
 }  // namespace holdfast::protocol

@@ -708,6 +708,23 @@ ASYNC_TEST_CASE(a_semaphore_is_created, 20s) {
   for (std::size_t i = 0; i != 4; ++i) BOOST_TEST(after.slots[i].exists == (i < 3), i);
 }
 
+ASYNC_TEST_CASE(a_creation_that_has_died_is_completed, 20s) {
+  scene on(ex);
+  co_await on.operator_.ask(on.its.declare_mark(3), on.its.declare_existence(1));
+  const auto one = on.one();
+  const event::created other = co_await one->create(2);
+  BOOST_TEST(!other.error.code, other.error.details.to_string());
+  event::probed probed = co_await one->probe(2);
+  BOOST_TEST((probed.slots == std::vector<event::probed::slot>{{true, false}, {false, false}}));
+  const event::created created = co_await one->create(3);
+  BOOST_TEST(!created.error.code, created.error.details.to_string());
+  probed = co_await one->probe(4);
+  BOOST_REQUIRE(probed.slots.size() == 4);
+  for (std::size_t i = 0; i != 4; ++i) BOOST_TEST((probed.slots[i] == event::probed::slot{i < 3, false}), i);
+  const reply mark = co_await on.operator_.ask(queues::passive(on.its.mark()));
+  BOOST_TEST((mark.refused && mark.refused->code == 404));
+}
+
 ASYNC_TEST_CASE(a_link_that_has_ended_keeps_no_connection, 20s) {
   scene on(ex);
   co_await on.make_slots();
