@@ -136,10 +136,14 @@ class Broker:
         (pid,) = [pid for pid, peer in self.list("connections", "pid", "peer_port") if int(peer) == port]
         self.ctl("close_connection", pid, OPERATOR)
 
+    def owner(self, queue):
+        """The connection that has the exclusive queue."""
+        (pid,) = [pid for name, pid in self.list("queues", "name", "owner_pid") if name == queue]
+        return pid
+
     def close_owner(self, queue):
         """Closes the connection that has the exclusive queue, as an operator does."""
-        (pid,) = [pid for name, pid in self.list("queues", "name", "owner_pid") if name == queue]
-        self.ctl("close_connection", pid, OPERATOR)
+        self.ctl("close_connection", self.owner(queue), OPERATOR)
 
     def delete_queue(self, name):
         self.ctl("delete_queue", name)

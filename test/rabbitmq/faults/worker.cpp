@@ -12,6 +12,7 @@
 //   - --hold=MS: how long a slot is held, unless it is revoked
 //   - --first-hold=MS: the same for the first turn of each coroutine
 //   - --busy=MS: for how long SIGUSR1 keeps the thread busy
+//   - --poll=MS: how often it asks for free slots while it waits
 //
 // SIGUSR1 keeps the only thread busy, so that the library cannot work. Meanwhile the process asks its slots whether
 // they are held. SIGUSR2 ends the present holds. SIGTERM ends the process when all is released and closed.
@@ -65,7 +66,7 @@ struct arguments {
   std::string url{}, name{}, log{}, who{};
   std::uint32_t create_with = 0;
   int coroutines = 1;
-  milliseconds lease = 2s, hold = 100ms, first_hold = -1ms, busy = 6s;
+  milliseconds lease = 2s, hold = 100ms, first_hold = -1ms, busy = 6s, poll = 1s;
 };
 
 arguments parse(int count, char** words) {
@@ -96,6 +97,8 @@ arguments parse(int count, char** words) {
       result.first_hold = milliseconds(std::stoll(value));
     else if (name == "--busy")
       result.busy = milliseconds(std::stoll(value));
+    else if (name == "--poll")
+      result.poll = milliseconds(std::stoll(value));
     else
       throw std::invalid_argument("unknown option " + std::string(word));
   }
@@ -167,6 +170,7 @@ private:
     result.name = given_.name;
     result.create_with = given_.create_with;
     result.lease = given_.lease;
+    result.tuning.poll_interval = given_.poll;
     result.log = [](const std::string& line) { std::cout << line << std::endl; };
     return result;
   }
