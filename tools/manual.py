@@ -22,6 +22,7 @@ VARIABLES = [
     ("SHELL", "The shell that runs the command of run, unless -- stands before it. The default is /bin/sh."),
     ("CONSUL_LOCK_HELD, HOLDFAST_FENCING_TOKEN, HOLDFAST_SESSION, HOLDFAST_PREFIX, HOLDFAST_LIMIT, HOLDFAST_TTL, "
      "HOLDFAST_SLOT", "run sets them for its command, and verify reads them."),
+    ("HOLDFAST_NAME, HOLDFAST_SLOT", "With --rabbitmq, run sets these for its command."),
 ]
 
 

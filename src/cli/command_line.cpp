@@ -73,6 +73,27 @@ struct connection_flags {
   }
 };
 
+/// The flags that say which RabbitMQ to use instead of Consul.
+struct rabbitmq_flags {
+  rabbitmq_options its;
+  std::string lease = "10s";
+
+  void add_to(CLI::App& app) {
+    const auto text = [&app](const char* name, std::string& value, const char* help) {
+      return app.add_option(name, value, help)->group("RabbitMQ");
+    };
+    text("--rabbitmq", its.url, "Use a semaphore on this broker, not in Consul: amqp://USER@HOST:PORT/VHOST");
+    text("--password-file", its.password_file, "A file with the password of the user of --rabbitmq");
+    text("--lease", lease, "The lease of the semaphore; all must use the same")->capture_default_str();
+    app.add_flag("--letter-first", its.letter_first, "Its queues are named NAME-A-1, not NAME-1-A")->group("RabbitMQ");
+  }
+  rabbitmq_options options() const {
+    rabbitmq_options found = its;
+    found.lease = std::chrono::duration_cast<std::chrono::milliseconds>(parse_duration(lease));
+    return found;
+  }
+};
+
 /// An exit status and its meaning, for the manual.
 struct meaning {
   const char* status;
@@ -145,7 +166,7 @@ public:
       return add(what, name, help);
     };
     using kind = operator_command::kind;
-    named(kind::inspect, "inspect", "Show who holds a slot, and who waits");
+    rabbitmq_.add_to(*named(kind::inspect, "inspect", "Show who holds a slot, and who waits"));
     named(kind::watch, "watch", "Show it again after each change, until Ctrl-C");
     named(kind::top, "top", "Show holders, queue and rates in the whole window, until Ctrl-C");
     named(kind::explain, "explain", "Tell why contenders wait, in sentences")
@@ -155,7 +176,9 @@ public:
     list->add_flag("--json", operator_.json, "Print JSON, one object a line");
     connection_.add_to(*list);
     list->callback([this] { start(kind::list); });
-    add_limit(named(kind::create, "create", "Create a semaphore, unless it is there with this limit"));
+    CLI::App* const create = named(kind::create, "create", "Create a semaphore, unless it is there with this limit");
+    add_limit(create);
+    rabbitmq_.add_to(*create);
     add_limit(named(kind::resize, "resize", "Change the limit; all processes must use the recorded limit"));
     named(kind::close, "close", "Grant nothing until open; holders keep their slots");
     named(kind::open, "open", "Grant slots again");
@@ -169,6 +192,18 @@ public:
     CLI::App* const destroy = named(kind::destroy, "destroy", "Remove a semaphore that nobody uses");
     destroy->add_flag("--even-in-use", operator_.even_in_use, "Also if it is in use: all slots are lost");
     add_yes(destroy);
+    destroy->add_option("--overshoot", operator_.overshoot, "Also so many slots above the highest")->group("RabbitMQ");
+    rabbitmq_.add_to(*destroy);
+    add_rabbitmq(kind::grow, "grow", "Add slots to a semaphore on RabbitMQ")
+        ->add_option("count", operator_.limit, "How many")
+        ->required();
+    add_rabbitmq(kind::shrink, "shrink", "Remove the highest slots of a semaphore on RabbitMQ")
+        ->add_option("count", operator_.limit, "How many")
+        ->required();
+    CLI::App* const wait =
+        add_rabbitmq(kind::wait, "wait", "Wait until no slot on RabbitMQ is held, or this one is not");
+    wait->add_option("slot", operator_.limit, "The number of the slot; all if it is missing");
+    wait->add_option("--within", within_, "Give up after this time, for example 30s");
     CLI::App* const fake = app_.add_subcommand("serve-fake", "Run a model of Consul on 127.0.0.1, to try things out");
     fake->add_option("--port", port_, "The port; 0: any that is free")->capture_default_str();
     fake->callback([this] { status_ = serve_fake(port_); });
@@ -217,6 +252,7 @@ private:
     run->add_option("--ttl", ttl_, "TTL of the session")->capture_default_str();
     run->add_option("--session-node", session_node_, "The node that the session belongs to; \"\": the agent's own");
     connection_.add_to(*run);
+    rabbitmq_.add_to(*run);
     run->callback([this] { start_run(); });
   }
 
@@ -268,7 +304,9 @@ private:
   void start_run() {
     run_options& out = run_options_;
     if (split_.prefix.empty() || split_.command.empty()) throw usage_error("a prefix and a command are needed");
-    out.prefix = without_leading_slash(split_.prefix);
+    if (!out.elects) out.rabbitmq = rabbitmq_.options();
+    const bool is_on_rabbitmq = out.rabbitmq.is_used();
+    out.prefix = is_on_rabbitmq ? split_.prefix : without_leading_slash(split_.prefix);
     const char* const end = limit_text_.data() + limit_text_.size();
     std::uint32_t limit = 0;
     const auto [stopped_at, bad] = std::from_chars(limit_text_.data(), end, limit);
@@ -281,10 +319,12 @@ private:
     }
     out.grace = std::chrono::duration_cast<std::chrono::milliseconds>(parse_duration(grace_));
     out.ttl = std::chrono::duration_cast<std::chrono::milliseconds>(parse_duration(ttl_));
+    if (is_on_rabbitmq) out.ttl = out.rabbitmq.lease;
     const auto lease = out.ttl - out.ttl / 10;
+    if (is_on_rabbitmq && run_->get_option("--grace")->count() == 0) out.grace = std::min(out.grace, lease / 3);
     if (out.grace > lease / 2)
       throw usage_error("--grace must be at most " + std::to_string(lease.count() / 2) +
-                        "ms, half of the lease: a longer one needs a longer --ttl");
+                        "ms, half of the lease: a longer one needs a longer " + (is_on_rabbitmq ? "--lease" : "--ttl"));
     if ((out.elects ? elect_ : run_)->get_option("--session-node")->count() != 0) out.session_node = session_node_;
     std::string joined;
     for (const std::string& word : split_.command) joined += (joined.empty() ? "" : " ") + word;
@@ -297,7 +337,7 @@ private:
     out.name = name_.empty() ? printable((out.elects ? "holdfast elect: '" : "holdfast run: '") +
                                          joined.substr(0, 200) + "' at '" + out.prefix + "'")
                              : name_;
-    out.consul = connection_.config();
+    if (!is_on_rabbitmq) out.consul = connection_.config();
     status_ = cli::run(out);
   }
 
@@ -306,6 +346,16 @@ private:
     command->add_option("prefix", operator_.prefix, "The prefix of the semaphore")->required();
     command->add_flag("--json", operator_.json, "Print JSON, one object a line");
     connection_.add_to(*command);
+    command->callback([this, what] { start(what); });
+    return command;
+  }
+
+  CLI::App* add_rabbitmq(operator_command::kind what, const char* name, const char* help) {
+    CLI::App* const command = app_.add_subcommand(name, help);
+    command->add_option("name", operator_.prefix, "The name of the semaphore")->required();
+    command->add_flag("--json", operator_.json, "Print JSON");
+    rabbitmq_.add_to(*command);
+    command->get_option("--rabbitmq")->required();
     command->callback([this, what] { start(what); });
     return command;
   }
@@ -360,15 +410,19 @@ private:
 
   void start(operator_command::kind what) {
     operator_.what = what;
-    operator_.prefix = without_leading_slash(operator_.prefix);
+    operator_.rabbitmq = rabbitmq_.options();
     if (!within_.empty()) operator_.within = parse_duration(within_);
-    operator_.consul = connection_.config();
+    if (!operator_.rabbitmq.is_used()) {
+      operator_.prefix = without_leading_slash(operator_.prefix);
+      operator_.consul = connection_.config();
+    }
     status_ = operate(operator_);
   }
 
   CLI::App app_;
   CLI::App *run_ = nullptr, *elect_ = nullptr;
   connection_flags connection_;
+  rabbitmq_flags rabbitmq_;
   run_options run_options_;
   operator_command operator_;
   run_arguments split_;

@@ -233,7 +233,7 @@ bool is_confirmed(const operator_command& command) {
 int operate(const operator_command& command) {
   if (!is_confirmed(command)) return status_refused;
   try {
-    return operation(command).run();
+    return command.rabbitmq.is_used() ? operate_on_rabbitmq(command) : operation(command).run();
   } catch (const std::exception& failure) {
     std::fprintf(stderr, "holdfast: %s\n", printable(failure.what()).c_str());
     return command.what == kind::verify ? status_unknown : status_refused;

@@ -9,6 +9,8 @@
 #include <optional>
 #include <string>
 
+#include "cli/rabbitmq.hpp"
+
 namespace holdfast::cli {
 
 /// One command of an operator.
@@ -28,16 +30,21 @@ struct operator_command {
     verify,
     list,
     explain,
-    top
+    top,
+    grow,
+    shrink,
+    wait
   };
 
   kind what = kind::inspect;
   consul::config consul{};
-  std::string prefix{};
-  std::string key{};                                 ///< verify: the key of a mutex or an election
-  std::string session{};                             ///< revoke, evict, verify, explain; may be empty for explain
-  std::uint32_t limit = 0;                           ///< create, resize, verify
-  std::optional<std::chrono::nanoseconds> within{};  ///< drain
+  rabbitmq_options rabbitmq{};
+  std::string prefix{};         ///< with RabbitMQ, the name
+  std::string key{};            ///< verify: the key of a mutex or an election
+  std::string session{};        ///< revoke, evict, verify, explain; may be empty for explain
+  std::uint32_t limit = 0;      ///< create, resize, verify, grow, shrink; of wait, the slot, or 0 for all
+  std::uint32_t overshoot = 0;  ///< destroy with RabbitMQ
+  std::optional<std::chrono::nanoseconds> within{};  ///< drain, wait
   bool even_in_use = false;                          ///< destroy
   bool json = false;
   bool yes = false;  ///< do not ask

@@ -21,15 +21,19 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <cstdio>
 #include <exception>
+#include <functional>
 #include <holdfast/holdfast.hpp>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <tuple>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "cli/arguments.hpp"
 #include "cli/guard/guarded_command.hpp"
+#include "cli/rabbitmq.hpp"
 
 namespace holdfast::cli {
 
@@ -85,6 +89,7 @@ private:
   }
 
   asio::awaitable<void> take_run_release() {
+    if (options_.rabbitmq.is_used()) co_return co_await take_run_release_on_rabbitmq();
     consul::client consul(io_, options_.consul);
     std::string node = options_.session_node.value_or(std::string(default_session_node));
     std::string fallback;  // said only if it helps: the token may lack another right
@@ -114,9 +119,34 @@ private:
       node.clear();
     }
     if (!fallback.empty()) say(fallback);
-    co_await run_command(std::move(held));
+    const std::vector<int> files = held.maker_files();
+    co_await run_command(held, files, [&] { return variables(held); });
+    held = slot();
     co_await close_lock();
     if (status_ != status_lost && !options_.elects) co_await remove_unused(consul);
+  }
+
+  asio::awaitable<void> take_run_release_on_rabbitmq() {
+    const auto log = [this](const std::string& line) { tell(line); };
+    const std::string& name = options_.prefix;
+    const auto lock = make_rabbitmq_lock(io_.get_executor(), options_.rabbitmq, name, options_.limit, log);
+    tell("waiting for a slot of " + name);
+    const std::optional<std::chrono::nanoseconds> within = options_.no_wait ? 0ns : options_.timeout;
+    rabbitmq_lock::result got;
+    if (stopped_by_ == 0) got = co_await lock->acquire(within, stop_waiting_.slot());
+    if (stopped_by_ != 0 && !got.held) {
+      status_ = 128 + stopped_by_;
+    } else if (!got.held) {
+      say(got.error ? "no slot of " + name + ": " + explain(got.error, got.why)
+                    : "no slot of " + name + " was free in time");
+      status_ = failed();
+    } else {
+      const std::vector<std::string> all{"HOLDFAST_NAME=" + name, "HOLDFAST_SLOT=" + std::to_string(got.number)};
+      const std::vector<int> no_files;
+      co_await run_command(*got.held, no_files, [&] { return all; });
+    }
+    got.held.reset();
+    co_await lock->close();
   }
 
   // As `consul lock` does: a later command may use the prefix with another limit. A semaphore that an operator has
@@ -232,7 +262,7 @@ private:
 
   // A slot that another process has granted has a short lease until this process has accepted it, about 0.1 s later.
   // Such a lease is no time for a command: SIGTERM would come at once or very soon.
-  asio::awaitable<void> wait_for_whole_lease(const slot& held) {
+  asio::awaitable<void> wait_for_whole_lease(const hold& held) {
     const std::chrono::nanoseconds least = options_.grace + 1s;
     while (held.held() && held.valid_for() < least && stopped_by_ == 0) {
       renewal_.expires_after(10ms);
@@ -240,11 +270,13 @@ private:
     }
   }
 
-  asio::awaitable<void> run_command(slot held) {
+  // `variables` returns those of the command, or throws if the slot is lost.
+  asio::awaitable<void> run_command(hold& held, std::vector<int> files,
+                                    std::function<std::vector<std::string>()> variables) {
     co_await wait_for_whole_lease(held);
     std::vector<std::string> environment;
     try {
-      environment = variables(held);
+      environment = variables();
     } catch (const boost::system::system_error& lost) {
       say(std::string("the slot was lost before the command began: ") + lost.what());
       status_ = status_lost;
@@ -256,7 +288,7 @@ private:
       co_return;
     }
     running_ = true;
-    guarded_.start(environment, lease_end(held), held.maker_files());
+    guarded_.start(environment, lease_end(held), files);
     asio::co_spawn(io_, pass_on_renewals(held), asio::detached);
     asio::co_spawn(io_, watch_for_loss(held), asio::detached);
     asio::co_spawn(io_, watch_for_revocation(held), asio::detached);
@@ -275,7 +307,7 @@ private:
   }
 
   // The clock is read first: if this process is stopped between the two, the result is too early, not too late.
-  static std::chrono::nanoseconds lease_end(const slot& held) {
+  static std::chrono::nanoseconds lease_end(const hold& held) {
     const std::chrono::nanoseconds now = boot_time();
     return now + held.valid_for();
   }
@@ -283,7 +315,7 @@ private:
   // The guard learns the end of the lease about this often, while the slot is held.
   std::chrono::nanoseconds tick() const { return std::min<std::chrono::nanoseconds>(options_.ttl / 30, 1s); }
 
-  asio::awaitable<void> pass_on_renewals(const slot& held) {
+  asio::awaitable<void> pass_on_renewals(const hold& held) {
     while (running_ && held.held()) {
       guarded_.set_lease_end(lease_end(held));
       renewal_.expires_after(tick());
@@ -291,7 +323,7 @@ private:
     }
   }
 
-  asio::awaitable<void> watch_for_loss(const slot& held) {
+  asio::awaitable<void> watch_for_loss(const hold& held) {
     auto [error, reason] = co_await held.wait_lost(as_tuple);
     if (error || !running_) co_return;
     lost_ = true;
@@ -301,7 +333,7 @@ private:
     guarded_.kill();
   }
 
-  asio::awaitable<void> watch_for_revocation(const slot& held) {
+  asio::awaitable<void> watch_for_revocation(const hold& held) {
     auto [error] = co_await held.wait_revoked(as_tuple);
     if (error || !running_) co_return;
     say("an operator asks for the slot: SIGTERM to the command");

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/rabbitmq.hpp"
+
 namespace holdfast::cli {
 
 /// The exit statuses of `holdfast run`, besides those of the command. If signal n ends the program before the command
@@ -24,7 +26,8 @@ inline constexpr int status_failed_itself = 125;  ///< as status_failed, with --
 
 struct run_options {
   consul::config consul{};
-  std::string prefix{};
+  rabbitmq_options rabbitmq{};
+  std::string prefix{};                  ///< with RabbitMQ, the name
   std::vector<std::string> arguments{};  ///< what is executed
   std::string name{};                    ///< for operators
   std::uint32_t limit = 1;

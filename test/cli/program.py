@@ -390,6 +390,16 @@ def nothing_is_left_in_consul(test):
     expect(test.inspect("again")["closed"], "what an operator has closed is gone")
 
 
+def an_address_that_is_no_brokers(test):
+    """cli/rabbitmq.py has the tests on a broker. This one also runs in a build without RabbitMQ."""
+    flag = "--rabbitmq=consul://127.0.0.1"
+    for words in (["inspect"], ["create", "1"], ["grow", "1"], ["wait"], ["run", "true"]):
+        _, problem = test.run(words[0], flag, "elsewhere", *words[1:], status=1)
+        expect("built without RabbitMQ" in problem or "scheme" in problem, problem)
+    test.run("wait", "elsewhere", status=1)
+    test.run("elect", flag, "elsewhere", "true", status=1)
+
+
 def each_documented_status_is_seen(test):
     """The manual is made of this description. All other cases have run before."""
     for command in json.loads(test.run("describe")[0])["commands"]:
@@ -403,7 +413,8 @@ CASES = [the_words_of_consul_lock, statuses, one_after_the_other, a_signal_while
          an_operator_asks, the_child_can_verify, a_lease_that_is_not_renewed_in_time,
          what_is_left_by_a_killed_runner, a_dead_holder_frees_its_slot_at_once,
          a_slot_stays_while_a_process_of_the_dead_command_lives, operators, a_leader, why_somebody_waits,
-         an_interrupt_while_consul_says_nothing, no_secret_is_shown, control_characters, nothing_is_left_in_consul]
+         an_interrupt_while_consul_says_nothing, no_secret_is_shown, control_characters, nothing_is_left_in_consul,
+         an_address_that_is_no_brokers]
 LAST = each_documented_status_is_seen
 
 
