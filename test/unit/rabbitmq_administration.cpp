@@ -359,6 +359,32 @@ ASYNC_TEST_CASE(a_cancelled_connect_leaves_no_connection) {
   BOOST_TEST(at.queues().empty());
 }
 
+ASYNC_TEST_CASE(a_cancelled_command_releases_the_mutex) {
+  scene at(ex);
+  at.on.set_faults({{.what = broker_fault::freeze(), .method = "queue.declare", .queue = "jobs-2-B"}});
+  asio::cancellation_signal stop, stop_waiting;
+  std::optional<error_code> ended, waited;
+  at.admin.create(
+      2, asio::bind_cancellation_slot(stop.slot(), asio::bind_executor(ex, [&](error_code code) { ended = code; })));
+  co_await until([&] { return at.on.statistics().faults == 1; });
+  at.admin.create(2, asio::bind_cancellation_slot(stop_waiting.slot(),
+                                                  asio::bind_executor(ex, [&](error_code code) { waited = code; })));
+  const std::uint64_t before = at.on.requests("queue.declare");
+  co_await until([&] { return at.on.requests("queue.declare") >= before + 2; });
+  stop_waiting.emit(asio::cancellation_type::partial);
+  co_await until([&] { return waited.has_value(); });
+  BOOST_TEST(*waited == asio::error::operation_aborted);
+  stop.emit(asio::cancellation_type::terminal);
+  co_await until([&] { return ended.has_value(); });
+  BOOST_TEST(*ended == asio::error::operation_aborted);
+  at.on.thaw();
+  co_await until([&] { return at.on.statistics().connections == 0; });
+  BOOST_TEST(!at.has("jobs"));
+  BOOST_TEST(at.slots() == 1u);
+  co_await at.admin.create(2);
+  BOOST_TEST(at.slots() == 2u);
+}
+
 ASYNC_TEST_CASE(the_end_of_the_context_ends_a_command) {
   asio::io_context other;
   std::optional<semaphore_administration> admin;
