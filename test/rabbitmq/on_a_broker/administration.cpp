@@ -348,7 +348,8 @@ ASYNC_TEST_CASE(ours_administers_that_of_a_seed_client, deadline) {
   while (status.taken.empty()) status = co_await on.admin.inspect();
   BOOST_TEST(status.taken == numbers{1}, boost::test_tools::per_element());
   const rabbitmq::destroy_result left = co_await on.admin.destroy();
-  BOOST_TEST(left.held == numbers{1}, boost::test_tools::per_element());
+  // The seed client asks every 0.1 s whether its slot exists, so it may have released the slot meanwhile.
+  BOOST_TEST((left.held.empty() || left.held == numbers{1}));
   BOOST_TEST(left.kept_queues.empty());  // a seed client knows no F
   co_await until([&] { return held.has_value(); });
   BOOST_TEST(held->find("removed 1") != std::string::npos, *held);
