@@ -48,8 +48,8 @@ private:
 
 /// Checks the name of a semaphore. It must have 1 to 240 bytes of UTF-8 without control characters. It must not begin
 /// with `amq.`, which RabbitMQ reserves. It must not have the form of another semaphore's queue: of a slot, in either
-/// order, or of the hints. The mark has the form of a queue of slot 0. Otherwise fails with error::invalid_name, and `cause`
-/// is the broken rule.
+/// order, or of the hints. The mark has the form of a queue of slot 0. Otherwise fails with error::invalid_name, and
+/// `cause` is the broken rule.
 error_code check_name(std::string_view name, std::string_view& cause);
 
 }  // namespace holdfast::rabbitmq::detail

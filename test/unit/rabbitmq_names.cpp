@@ -85,8 +85,8 @@ BOOST_AUTO_TEST_CASE(names_of_the_broker_are_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(the_name_of_a_queue_is_refused) {
-  for (const auto* each : {"a-1-A", "a-12-B", "a-1000-F", "a-A-1", "a-B-12", "a-F-3", "a-F", "a-1-F", "a-0-F", "a-F-0", "a-1-2-A",
-                           "a-0-A", "a-01-B", "a-99999999999999999999-A", "-F", "-1-A"})
+  for (const auto* each : {"a-1-A", "a-12-B", "a-1000-F", "a-A-1", "a-B-12", "a-F-3", "a-F", "a-1-F", "a-0-F", "a-F-0",
+                           "a-1-2-A", "a-0-A", "a-01-B", "a-99999999999999999999-A", "-F", "-1-A"})
     check_bad(each, "queue of another semaphore");
 }
 
