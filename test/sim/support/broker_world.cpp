@@ -214,7 +214,7 @@ private:
   /// Runs a job of this process, unless it has died meanwhile.
   template <class Job>
   void later(process& p, duration delay, Job job) {
-    times_.in(delay, [this, &p, life = p.life, job] {
+    times_.in(delay, [&p, life = p.life, job] {
       if (p.life == life && p.alive) job();
     });
   }
