@@ -247,7 +247,7 @@ inline constexpr seeded_bug_info seeded_bugs[] = {
     {seeded_bug::set_barrier_forgotten, "set_barrier_forgotten",
      "a transaction of unknown outcome is done anew without a barrier", guarantee::losses, worlds_of_a_set},
     {seeded_bug::set_release_unchecked, "set_release_unchecked", "a release removes the key whoever has it",
-     guarantee::backing, world_kind{world_options::of_a_set, 1000}},
+     guarantee::backing, worlds_of_a_set},
     // Two guarantees: a refusal of the last operation has no next one. Then the whole transaction counts as refused.
     {seeded_bug::set_wrong_one_denied, "set_wrong_one_denied", "a refusal is told to the next one in the transaction",
      broken_guarantees(guarantee::progress, guarantee::answers), worlds_of_a_set},

@@ -115,6 +115,6 @@ struct world_kind {
 inline constexpr world_kind worlds_of_a_semaphore{world_options::of, 4600};
 inline constexpr world_kind worlds_of_a_mutex{world_options::of_a_mutex, 2000};
 inline constexpr world_kind worlds_of_an_election{world_options::of_an_election, 1000};
-inline constexpr world_kind worlds_of_a_set{world_options::of_a_set, 500};
+inline constexpr world_kind worlds_of_a_set{world_options::of_a_set, 1000};
 
 }  // namespace holdfast::test
