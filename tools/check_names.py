@@ -47,16 +47,28 @@ def faults_of_worlds(text):
     return re.findall(r"^  bool (\w+) =", part(text, "// What goes wrong, until", "// The pools' options."), re.MULTILINE)
 
 
-def rules_of_stores(text):
-    """The names of the tests in brackets behind the rules for stores."""
-    rules = part(text, "/// Where sessions, the record and the entries are kept", "class store {")
-    if re.search(r"^/// -(?:(?!\[\w+\]|^/// ?(?:-|$)).)*(?=^///(?: -|$))", rules, re.MULTILINE | re.DOTALL):
-        raise Unreadable("a rule without its test in brackets")
-    return re.findall(r"\[(\w+)\]", rules)
+def rules_between(begin, end):
+    """Finds the names of the tests in brackets behind the rules in a comment."""
+
+    def rules(text):
+        found = part(text, begin, end)
+        if re.search(r"^/// -(?:(?!\[\w+\]|^/// ?(?:-|$)).)*(?=^///(?: -|$))", found, re.MULTILINE | re.DOTALL):
+            raise Unreadable("a rule without its test in brackets")
+        return re.findall(r"\[(\w+)\]", found)
+
+    return rules
+
+
+rules_of_stores = rules_between("/// Where sessions, the record and the entries are kept", "class store {")
+rules_of_links = rules_between("/// How it answers:", "/// The methods of each request")
 
 
 def tests_of_stores(text):
     return re.findall(r"^(?:STORE_RULE|BOOST_AUTO_TEST_CASE_TEMPLATE)\((\w+)[,)]", text, re.MULTILINE)
+
+
+def tests_of_links(text):
+    return re.findall(r"^(?:ASYNC|BOOST_AUTO)_TEST_CASE\((\w+)[,)]", text, re.MULTILINE)
 
 
 def kinds_of_stores(files):
@@ -81,6 +93,7 @@ TLS = "include/holdfast/tls_options.hpp"
 ON_RABBITMQ, BROKER = "include/holdfast/rabbitmq/options.hpp", "include/holdfast/rabbitmq/config.hpp"
 WORLDS, STORES, CONTRACT = ("test/sim/support/world_options", "src/runtime/store.hpp", "test/unit/store_contract.cpp")
 KINDS = "src/*/*_store.cpp"
+LINKS, LINK_CONTRACT = "src/rabbitmq/broker_link.hpp", "test/rabbitmq/on_a_broker/link_contract.cpp"
 
 
 def of_struct(name):
@@ -118,6 +131,10 @@ RULES = [
      "each kind of store passes the tests of the rules"),
     (CONTRACT, tests_of_stores, STORES, lambda text: "\n".join(rules_of_stores(text)), lambda name: rf"^{name}$",
      "a test of stores has a rule"),
+    (LINKS, rules_of_links, LINK_CONTRACT, lambda text: "\n".join(tests_of_links(text)), lambda name: rf"^{name}$",
+     "a rule for links has a test"),
+    (LINK_CONTRACT, tests_of_links, LINKS, lambda text: "\n".join(rules_of_links(text)), lambda name: rf"^{name}$",
+     "a test of links has a rule"),
 ]
 
 
@@ -164,6 +181,9 @@ def self_test():
         (STORES, "/// How it answers:", "\n/// - It sings.", 2),
         (KINDS, "src/runtime/consul_store.cpp", "src/runtime/added_store.cpp", 1),
         (CONTRACT, "// ---- its sessions", "\nSTORE_RULE(added) {", 1),
+        (LINKS, "/// How it answers:", "\n/// - It sings. [added]", 1),
+        (LINKS, "/// How it answers:", "\n/// - It sings.", 2),
+        (LINK_CONTRACT, "BOOST_AUTO_TEST_SUITE(link_contract)", "\nASYNC_TEST_CASE(added, 20s) {", 1),
     ]
     failures = [f"one more in {file}" for file, at, more, wanted in additions
                 if len(failing(file, lambda text: text.replace(at, at + "\n" + more, 1))) != wanted]

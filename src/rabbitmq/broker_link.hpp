@@ -65,7 +65,8 @@ struct link_terms {
 ///   listen. [the_sink_lives_until_its_last_answer]
 /// - After `end_link`, the link keeps no connection: neither those that its seats have used, nor the one for probes and
 ///   hints if no other link of the client uses it. [a_link_that_has_ended_keeps_no_connection]
-/// - A failure has a code of `error`. [a_failure_is_one_of_ours]
+/// - A failure has a code of `error`, and its text has no password. [a_failure_is_one_of_ours]
+///   [a_wrong_password_is_a_failure_without_it]
 /// - A closed link answers every request with error::closed. After such an answer it delivers `event::close`.
 ///   [what_is_closed_says_so_and_closes_its_core]
 /// - The `executor()` is empty once the context has been destroyed. The link then gets no more requests. It may be
@@ -87,21 +88,35 @@ struct link_terms {
 /// - A cleansing removes the token, and then verifies. [a_cleansing_removes_the_token]
 /// - A vacated seat has no B. The next seizure finds the token if and only if `with_token` was set and B was still the
 ///   seat's own. [a_vacated_slot_has_the_token_that_was_asked_for] [a_b_that_is_anothers_gets_no_token]
-/// - A slot that was vacated can be seized anew at once, on the same connection. [a_connection_is_used_again]
+/// - A slot that was vacated can be seized anew at once, on the same connection. A connection that no seat uses is
+///   closed after `session_idle_timeout`. [a_connection_is_used_again] [idle_connections_are_closed]
 ///
 /// Hints:
 /// - While the link listens, it delivers one hint at a time. The next one comes after `settle_hint`.
 ///   [a_hint_reaches_a_link_that_listens]
 /// - A hint that was not used goes to another link. So does one that is not settled when the link stops listening.
 ///   [a_hint_that_is_not_used_goes_to_another]
+/// - A link that listens goes on when the queue of the hints was deleted, or its connection has ended. It tells nobody.
+///   [a_link_listens_again_after_its_queue_was_deleted]
 ///
 /// The broker:
-/// - `blocked` is delivered when the broker begins to refuse messages on a connection of the client, and when it
-/// accepts
-///   them again. [an_alarm_is_told_and_its_end]
+/// - `blocked` is delivered when the broker begins to refuse messages on a connection of the client, and when that is
+///   over. [an_alarm_is_told_and_its_end]
 /// - `create` makes a semaphore with so many slots, each with a token. If there is one by then, its number of slots
 ///   stays, and that is no failure. If its creation has died in the middle, and was for the same number, `create` makes
 ///   the missing slots. [a_semaphore_is_created] [a_creation_that_has_died_is_completed]
+///
+/// The methods of each request stand in this order, in one write on the connection of the seat. If the broker refuses a
+/// method, it closes the channel and does none of the methods behind it. The link repeats no request. The safety of the
+/// core rests on the orders that are marked with (safe); the facts of test/rabbitmq/conformance.cpp say why.
+/// - `seize`: declare F if `declares_tokens`; declare B exclusively; take one message of F without acknowledgement;
+///   declare A passively. The token counts only because it was taken behind the declare of B. (safe)
+/// - `verify`: declare B passively, then A passively.
+/// - `cleanse`: purge F, then as `verify`. (safe)
+/// - `vacate`: declare B passively; publish the token if `with_token`; delete B; publish a hint if `with_hint`. A token
+///   is published in no other way, except when a slot is created. (safe)
+/// - `drop`: closes the connection, which is never used again. (safe)
+/// - `probe`, `listen` and `create` use connections that no seat uses.
 class broker_link {
 public:
   virtual ~broker_link() = default;
