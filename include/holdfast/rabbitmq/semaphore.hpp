@@ -30,8 +30,8 @@ namespace holdfast::rabbitmq {
 /// - Signature: void(error_code, rabbitmq::slot).
 /// - Errors that are reported at once: closed, too_many_waiters, no_semaphore, not_a_semaphore, lease_conflict,
 ///   permission_denied, certificate_refused, client_certificate_refused, malformed_reply.
-/// - Errors that are reported after `tuning::give_up_after`: all that equal `condition::unavailable`. But while this
-///   process has a connection that works, an acquire waits.
+/// - Errors that are reported after `tuning::give_up_after`: all that equal `condition::unavailable`. An acquire waits
+///   while this process has a connection that works.
 /// - Cancellation: terminal, partial, total. The acquire completes with operation_aborted and takes no slot. If a slot
 ///   is granted at that moment, it goes to the next waiter or is released.
 /// - Lifetimes: the object that `operation_options::diag` points to must outlive the operation. The semaphore object
