@@ -113,11 +113,13 @@ def statuses(test):
 
 
 def a_signal_while_it_waits(test):
-    with test.started("signalled", "echo; sleep 60") as run, test.started("--verbose", "signalled", "true") as waiting:
+    with test.started("signalled", "echo; sleep 60") as run:
         run.stdout.readline()
-        expect("waiting for a slot" in waiting.stderr.readline(), "it waits")
-        waiting.terminate()
-        expect(waiting.wait(DEADLINE) == 143, "the status tells of the signal")
+        with test.started("--verbose", "signalled", "true") as waiting:
+            expect("waiting for a slot" in waiting.stderr.readline(), "it waits")
+            waiting.terminate()
+            status = waiting.wait(DEADLINE)
+            expect(status == 143, f"the status tells of the signal, and is {status}: {waiting.stderr.read()}")
 
 
 def an_operator_removes_the_slot(test):
