@@ -32,11 +32,12 @@ from broker import DEADLINE, expect, running  # noqa: E402
 
 SEED_CLIENT = ROOT / "test/peers/seed_client.py"
 PAIRS = 5
+SETTLE = 15  # seconds; a connection that nobody uses any more is closed after 10
 
 
 class Bench:
-    def __init__(self, broker, program, seconds):
-        self.broker, self.program, self.seconds = broker, program, seconds
+    def __init__(self, broker, program, seconds, settle):
+        self.broker, self.program, self.seconds, self.settle = broker, program, seconds, settle
 
     def words(self, workload, contenders, seconds=None):
         return [self.program, str(self.broker.port), workload, str(contenders), str(seconds or self.seconds)]
@@ -75,9 +76,7 @@ class Bench:
         return sum(int(count) for (count,) in self.broker.list("connections", "recv_cnt"))
 
     def memory(self):
-        pid = self.broker.ctl("eval", "os:getpid().").strip().strip('"')
-        status = pathlib.Path(f"/proc/{pid}/status").read_text()
-        return int(status.partition("VmRSS:")[2].split()[0]) * 1024
+        return int(self.broker.ctl("eval", "erlang:memory(total)."))
 
     def standing(self, workload, contenders):
         """The cost of so many processes that wait, or of so many slots that are held."""
@@ -86,7 +85,7 @@ class Bench:
                               text=True) as child:
             try:
                 found = json.loads(child.stdout.readline())
-                time.sleep(2)  # the connections of the last ones are made
+                time.sleep(self.settle)
                 first, begin = self.packets(), time.monotonic()
                 time.sleep(self.seconds)
                 count, seconds = self.packets() - first, time.monotonic() - begin
@@ -130,7 +129,8 @@ def main(words):
     expect(set(options) <= {"--out", "--seconds"}, __doc__)
     found = {}
     with running(words[0]) as broker:
-        bench = Bench(broker, words[1], 0.5 if smoke else float(options.get("--seconds", 10)))
+        seconds = 0.5 if smoke else float(options.get("--seconds", 10))
+        bench = Bench(broker, words[1], seconds, 0 if smoke else SETTLE)
         for name, figures in measure(bench, *((2, 4) if smoke else (8, 128))):
             found[name] = figures
             print(f"{name}: {json.dumps(figures)}", flush=True)
