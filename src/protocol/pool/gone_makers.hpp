@@ -30,14 +30,14 @@ public:
   bool contain(const std::string& session) const { return all_.contains(session); }
   /// The file of this session has been removed, so another process has most likely done everything.
   void file_removed(const std::string& session);
-  /// Takes this process's turn if a listing is needed before such a contender can be removed. `now` is not current. If
-  /// the record names the session, it takes somebody's slot, so this process reads when its turn comes. Otherwise the
-  /// contender is in nobody's way yet. Then each process of the host waits for a longer random time, in which one of
-  /// the others may do it.
+  /// Returns true if such a contender can be removed only after a listing, and it is this process's turn to list. `now`
+  /// is not current. If the record names the session, it takes somebody's slot, so this process lists when its turn
+  /// comes. Otherwise the contender is in nobody's way yet. Then each process of the host waits for a longer random
+  /// time, in which one of the others may do it.
   bool takes_turn_to_list(context& ctx, const snapshot& now, request_id as_of);
   /// The contenders of these sessions that a write may remove now.
   std::vector<const contender*> due(moment& at, const snapshot& now) const;
-  /// These sessions whose slots may be freed now.
+  /// Returns the sessions whose slots may be freed now.
   std::vector<std::string_view> free(moment& at) const;
   /// Returns true if it is this process's turn to write, or to list before it writes. Several processes of a host hear
   /// of the same death. A process whose own contender comes next writes at once. The others write after a short random

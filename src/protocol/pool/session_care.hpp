@@ -18,6 +18,7 @@ public:
   void check(context& ctx, pool_parts& parts, outage_rule& outages, own_grants& grants);
   /// Whether a session was suspect when the leases were checked last.
   bool is_any_suspect() const { return is_any_suspect_; }
+  /// From this time on, a session without an entry has been idle for too long.
   static time_point idle_until(const pool_options& o, const member& m);
   static void retire(context& ctx, pool_parts& parts, taking& takes);
 

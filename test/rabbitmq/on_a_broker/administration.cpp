@@ -4,8 +4,6 @@
 // The administration of semaphores on a real broker, beside which test/rabbitmq/broker.py runs this program. All ends
 // of an administrator are in test/unit/rabbitmq_administration.cpp, on the model; here are some.
 
-#include <unistd.h>
-
 #include <array>
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -17,7 +15,6 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/test/unit_test.hpp>
-#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <holdfast/rabbitmq.hpp>
@@ -28,6 +25,7 @@
 #include <vector>
 
 #include "rabbitmq/address.hpp"
+#include "rabbitmq/support/neighbours.hpp"
 #include "support/async.hpp"
 
 BOOST_AUTO_TEST_SUITE(administration)
@@ -40,34 +38,13 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using rabbitmq::semaphore_administration;
 using test::as_result;
+using test::output_of;
+using test::unique_name;
+using test::until;
 using numbers = std::vector<std::uint32_t>;
 
 constexpr auto lease = 2s;
 constexpr auto deadline = 60s;
-
-/// No name is a part of another.
-std::string unique_name() {
-  static int count = 100;
-  return "administered_" + std::to_string(::getpid()) + '.' + std::to_string(++count);
-}
-
-asio::awaitable<void> a_moment() {
-  asio::steady_timer timer(co_await asio::this_coro::executor, 5ms);
-  co_await timer.async_wait(asio::use_awaitable);
-}
-
-/// Waits until the condition holds. The deadline of the test bounds it.
-template <class Condition>
-asio::awaitable<void> until(Condition condition) {
-  while (!condition()) co_await a_moment();
-}
-
-std::string output_of(const std::string& command) {
-  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(command.c_str(), "r"), ::pclose);
-  std::string text;
-  for (int c = 0; pipe && (c = std::fgetc(pipe.get())) != EOF;) text += static_cast<char>(c);
-  return text;
-}
 
 /// Stands between one connection and the broker. Passes so many methods about queues from the client on, and then ends
 /// both sides.
@@ -202,7 +179,7 @@ struct scene {
   }
 
   asio::any_io_executor ex;
-  std::string name = unique_name();
+  std::string name = unique_name("administered");
   rabbitmq::client client;
   semaphore_administration admin;
   asio::thread_pool others{1};

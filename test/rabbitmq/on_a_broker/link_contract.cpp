@@ -33,6 +33,7 @@
 #include "rabbitmq/amqp_link.hpp"
 #include "rabbitmq/client_impl.hpp"
 #include "rabbitmq/queues.hpp"
+#include "rabbitmq/support/neighbours.hpp"
 #include "support/async.hpp"
 
 BOOST_AUTO_TEST_SUITE(link_contract)
@@ -47,15 +48,10 @@ namespace action = protocol::action;
 namespace event = protocol::event;
 using protocol::broker_event;
 using protocol::seat_id;
+using test::unique_name;
 using clock = std::chrono::steady_clock;
 
 constexpr auto lease = 20s;
-
-/// No name is a part of another.
-std::string unique_name() {
-  static int count = 100;
-  return "semaphore_" + std::to_string(::getpid()) + '.' + std::to_string(++count);
-}
 
 rabbitmq::config usual_config() {
   rabbitmq::config settings = rabbitmq::config::from_environment();
@@ -286,7 +282,7 @@ struct scene {
   }
 
   asio::any_io_executor ex;
-  std::string name = unique_name();
+  std::string name = unique_name("semaphore");
   queues its{queue_names(name), lease};
   std::shared_ptr<client_impl> client;
   peer operator_;
@@ -569,7 +565,7 @@ ASYNC_TEST_CASE(a_failure_is_one_of_ours, 20s) {
   rabbitmq::config nowhere;
   nowhere.address = "127.0.0.1:1";
   const auto client = client_impl::make(ex, nowhere);
-  const auto one = std::make_shared<asker>(ex, client, unique_name());
+  const auto one = std::make_shared<asker>(ex, client, unique_name("semaphore"));
   const event::probed probed = co_await one->probe(1);
   BOOST_TEST(probed.error.code == error::unreachable, probed.error.details.to_string());
   const event::seized seized = co_await one->seize(one->new_seat(1));
@@ -580,7 +576,7 @@ ASYNC_TEST_CASE(a_wrong_password_is_a_failure_without_it, 20s) {
   rabbitmq::config wrong = usual_config();
   wrong.address.replace(wrong.address.find(":guest@"), 7, ":mistaken@");
   const auto client = client_impl::make(ex, wrong);
-  const auto one = std::make_shared<asker>(ex, client, unique_name());
+  const auto one = std::make_shared<asker>(ex, client, unique_name("semaphore"));
   const event::probed probed = co_await one->probe(1);
   BOOST_TEST(probed.error.code == error::permission_denied);
   BOOST_TEST(probed.error.details.server_message.find("403") != std::string::npos);
@@ -606,7 +602,7 @@ ASYNC_TEST_CASE(what_is_closed_says_so_and_closes_its_core, 20s) {
 BOOST_AUTO_TEST_CASE(an_executor_is_empty_once_its_context_is_gone) {
   std::optional<asio::io_context> io(std::in_place);
   const auto client = client_impl::make(io->get_executor(), usual_config());
-  const auto one = std::make_shared<asker>(io->get_executor(), client, unique_name());
+  const auto one = std::make_shared<asker>(io->get_executor(), client, unique_name("semaphore"));
   const std::weak_ptr<asker> weak = one;
   one->make(action::seize{one->new_seat(1), 1, true});
   one->make(action::listen{true});

@@ -4,8 +4,6 @@
 // The semaphore on a real broker, beside which test/rabbitmq/broker.py runs this program. HOLDFAST_SEED_CLIENT is the
 // path of test/peers/seed_client.py.
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
@@ -17,7 +15,6 @@
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/test/unit_test.hpp>
-#include <cstdio>
 #include <holdfast/rabbitmq.hpp>
 #include <memory>
 #include <optional>
@@ -26,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "rabbitmq/support/neighbours.hpp"
 #include "support/async.hpp"
 
 BOOST_AUTO_TEST_SUITE(semaphore)
@@ -35,34 +33,14 @@ namespace {
 using namespace holdfast;
 using namespace std::chrono_literals;
 namespace asio = boost::asio;
+using test::a_moment;
 using test::as_result;
+using test::output_of;
+using test::unique_name;
+using test::until;
 
 constexpr auto lease = 6s;
 constexpr auto deadline = 60s;
-
-/// No name is a part of another.
-std::string unique_name() {
-  static int count = 100;
-  return "shared_" + std::to_string(::getpid()) + '.' + std::to_string(++count);
-}
-
-asio::awaitable<void> a_moment(std::chrono::milliseconds time = 10ms) {
-  asio::steady_timer timer(co_await asio::this_coro::executor, time);
-  co_await timer.async_wait(asio::use_awaitable);
-}
-
-/// Waits until `condition()` is true. The deadline of the test bounds it.
-template <class Condition>
-asio::awaitable<void> until(Condition condition) {
-  while (!condition()) co_await a_moment();
-}
-
-std::string output_of(const std::string& command) {
-  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(command.c_str(), "r"), ::pclose);
-  std::string text;
-  for (int c = 0; pipe && (c = std::fgetc(pipe.get())) != EOF;) text += static_cast<char>(c);
-  return text;
-}
 
 /// A client, a name that nobody else uses, and what others do on the same broker.
 struct scene {
@@ -114,7 +92,7 @@ struct scene {
   }
 
   asio::any_io_executor ex;
-  std::string name = unique_name();
+  std::string name = unique_name("shared");
   std::shared_ptr<std::vector<std::string>> lines = std::make_shared<std::vector<std::string>>();
   rabbitmq::client client;
   asio::thread_pool others{2};
