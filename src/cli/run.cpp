@@ -141,7 +141,7 @@ private:
                     : "no slot of " + name + " was free in time");
       status_ = failed();
     } else {
-      const std::vector<std::string> all{"HOLDFAST_NAME=" + name, "HOLDFAST_SLOT=" + std::to_string(got.number)};
+      std::vector<std::string> all{"HOLDFAST_NAME=" + name, "HOLDFAST_SLOT=" + std::to_string(got.number)};
       const std::vector<int> no_files;
       co_await run_command(*got.held, no_files, [&] { return all; });
     }

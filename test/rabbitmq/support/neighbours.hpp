@@ -36,7 +36,7 @@ asio::awaitable<void> until(Condition condition) {
   while (!condition()) co_await a_moment();
 }
 
-/// What a command of the shell prints.
+/// Runs a command in a shell, and returns what it prints.
 inline std::string output_of(const std::string& command) {
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(command.c_str(), "r"), ::pclose);
   std::string text;
