@@ -41,28 +41,37 @@ private:
   asio::any_io_executor never_;
 };
 
-/// Posts `deliver(handler)` to `home`, the executor that was given to `pending`. If the handler has another executor,
-/// it is dispatched from there. Every completion of the library is posted by this function, with three exceptions: the
-/// operations of empty handles, handlers on the strand of `consul::client`, and `complete_immediately`.
+/// Posts `arrive`, which owns the handler of `waiting` and calls it, to `home`, the executor that was given to
+/// `pending`. If the handler has another executor, `arrive` is dispatched from there. Every completion of the library
+/// is posted by this function, with three exceptions: the operations of empty handles, handlers on the strand of
+/// `consul::client`, and `complete_immediately`.
+template <class Allocator, class Arrive, class... Results>
+void post_arrival(const posting_executor& home, pending<Results...>& waiting, const Allocator& memory,
+                  Arrive&& arrive) {
+  if (const auto elsewhere = std::move(waiting.elsewhere))
+    asio::post(home.get(), asio::bind_executor(std::move(*elsewhere), std::forward<Arrive>(arrive)));
+  else
+    home.execute(memory, std::forward<Arrive>(arrive));
+}
+
+/// Posts `deliver(handler)`.
 template <class Deliver, class... Results>
 void post_delivery(const posting_executor& home, pending<Results...>&& waiting, Deliver deliver) {
   const auto memory = waiting.handler.get_allocator();
-  auto arrive = [handler = std::move(waiting.handler), deliver = std::move(deliver)]() mutable {
+  post_arrival(home, waiting, memory, [handler = std::move(waiting.handler), deliver = std::move(deliver)]() mutable {
     deliver(std::move(handler));
-  };
-  if (const auto elsewhere = std::move(waiting.elsewhere))
-    asio::post(home.get(), asio::bind_executor(std::move(*elsewhere), std::move(arrive)));
-  else
-    home.execute(memory, std::move(arrive));
+  });
 }
 
 /// Posts the handler with the result of its operation.
-template <class... Results>
-void post_completion(const posting_executor& home, pending<Results...>&& waiting, outcome ended, Results... results) {
-  post_delivery(home, std::move(waiting),
-                [ended = std::move(ended), ... results = std::move(results)](auto handler) mutable {
-                  std::move(handler)(std::move(ended), std::move(results)...);
-                });
+template <class... Results, class... Given>
+void post_completion(const posting_executor& home, pending<Results...>&& waiting, outcome&& ended, Given&&... results) {
+  const auto memory = waiting.handler.get_allocator();
+  post_arrival(home, waiting, memory,
+               [handler = std::move(waiting.handler), ended = std::move(ended),
+                ... results = std::forward<Given>(results)]() mutable {
+                 std::move(handler)(std::move(ended), std::move(results)...);
+               });
 }
 
 /// Whether `complete_immediately` can complete the operation. Always false before Boost 1.82, which has no immediate

@@ -110,8 +110,8 @@ protected:
   void perform(protocol::action::closed& a);
   void perform(protocol::action::note& a);
   void keep_running();
-  template <class... Results>
-  void complete(pending<Results...>&& waiting, outcome ended, Results... results);
+  template <class... Results, class... Given>
+  void complete(pending<Results...>&& waiting, outcome&& ended, Given&&... results);
   hold_impl* in_use(protocol::slot_id id) const;
   void log(std::string line);
 
@@ -230,9 +230,9 @@ private:
   lock lock_;
 };
 
-template <class... Results>
-void shell::complete(pending<Results...>&& waiting, outcome ended, Results... results) {
-  post_completion(post_, std::move(waiting), std::move(ended), std::move(results)...);
+template <class... Results, class... Given>
+void shell::complete(pending<Results...>&& waiting, outcome&& ended, Given&&... results) {
+  post_completion(post_, std::move(waiting), std::move(ended), std::forward<Given>(results)...);
   no_longer_pending();
 }
 
