@@ -175,7 +175,7 @@ awaitable<attempt_result> transport::send(const http_request& request, connectio
       const bool may_go_on = co_await wait_for_an_agent(request, which, deadline);
       if (!may_go_on) co_return outage_ ? outage_.last() : failure(error::unreachable);
     }
-    attempt_result result = co_await attempt(self, request, which, deadline);
+    attempt_result result = co_await try_once(self, request, which, deadline);
     if (result.is_cancelled) co_return result;
     if (result.is_held_up) continue;
     if (result.goes_on && ++moves < agents_.size()) {
@@ -215,8 +215,8 @@ awaitable<bool> transport::wait_for_an_agent(const http_request& request, connec
   co_return true;
 }
 
-awaitable<attempt_result> transport::attempt(outage::scout& self, const http_request& request, connection_class which,
-                                             time_point deadline) {
+awaitable<attempt_result> transport::try_once(outage::scout& self, const http_request& request, connection_class which,
+                                              time_point deadline) {
   limiter& entrance = limiter_of(which);
   admit_in_time();
   // Renewals may always queue: they are few, one for each session, and a lost renewal costs a holder its slot.
@@ -246,15 +246,15 @@ awaitable<attempt_result> transport::attempt(outage::scout& self, const http_req
   pending_request way(*this, choice_.current(), which != connection_class::blocking);
   choose_agent();
   way.agent = choice_.current();
-  attempt_result result = co_await perform(way, request, which, deadline);
+  attempt_result result = co_await exchange(way, request, which, deadline);
   const asio::cancellation_state cancellation = co_await asio::this_coro::cancellation_state;
   result.is_cancelled = cancellation.cancelled() != asio::cancellation_type::none;
   if (!result.is_cancelled || result.reply.status != 0) note(way, request, result);
   co_return result;
 }
 
-awaitable<attempt_result> transport::perform(pending_request& way, const http_request& request, connection_class which,
-                                             time_point deadline) {
+awaitable<attempt_result> transport::exchange(pending_request& way, const http_request& request, connection_class which,
+                                              time_point deadline) {
   http_request shorter;
   const http_request* sent = &request;
   if (request.wait.count() != 0) {

@@ -115,12 +115,12 @@ private:
 
   limiter& limiter_of(connection_class which) noexcept { return limiters_[static_cast<std::size_t>(which)]; }
 
-  awaitable<attempt_result> attempt(outage::scout& self, const http_request& request, connection_class which,
-                                    time_point deadline);
+  awaitable<attempt_result> try_once(outage::scout& self, const http_request& request, connection_class which,
+                                     time_point deadline);
   bool is_held_up(connection_class which) const noexcept;
   awaitable<bool> wait_for_an_agent(const http_request& request, connection_class which, time_point deadline);
-  awaitable<attempt_result> perform(pending_request& way, const http_request& request, connection_class which,
-                                    time_point deadline);
+  awaitable<attempt_result> exchange(pending_request& way, const http_request& request, connection_class which,
+                                     time_point deadline);
   awaitable<attempt_result> open(std::size_t agent, std::shared_ptr<connection>& link, time_point deadline);
   awaitable<attempt_result> open_accepted(std::size_t agent, std::shared_ptr<connection>& link, time_point deadline);
   void note(pending_request& way, const http_request& request, attempt_result& result);

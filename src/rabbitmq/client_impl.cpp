@@ -128,7 +128,7 @@ awaitable<opened> client_impl::connect_to(std::size_t address, std::uint16_t hea
     const auto link = std::make_shared<connection>(*strand_, std::move(terms));
     all_->push_back(link);
     net::tls_client* const tls = to.is_tls ? tls_.get() : nullptr;
-    net::address door = to;
+    net::address door = static_cast<const net::address&>(to);
     dialogue::listener told = listen_to(link);
     const time_point until = std::min(now + part, deadline);
     failure refused = co_await link->open(self, candidate, std::move(door), tls, until, std::move(told));

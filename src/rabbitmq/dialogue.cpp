@@ -9,6 +9,7 @@
 #include <utility>
 #include <variant>
 
+#include "protocol/base/invariant.hpp"
 #include "rabbitmq/reply_codes.hpp"
 
 namespace holdfast::rabbitmq::detail {
@@ -195,7 +196,7 @@ bool dialogue::on_tune(const connection_tune& m) {
 }
 
 void dialogue::on_close(const connection_close& m) {
-  append_method(out_, 0, connection_close_ok{});
+  append_own(0, connection_close_ok{});
   const bool is_login = phase_ == phase::tuning || phase_ == phase::opening;
   end(failure_of({m.reply_code, m.reply_text},
                  is_login ? "the broker has refused the login" : "the broker has closed the connection"));
@@ -282,7 +283,7 @@ bool dialogue::on_confirm(channel& c, std::uint64_t tag, bool multiple) {
 /// The broker ignores everything on the channel until it gets close-ok, so nothing behind the refused step is done.
 void dialogue::on_channel_close(std::uint16_t number, channel& c, const channel_close& m) {
   const refusal why{m.reply_code, m.reply_text};
-  append_method(out_, number, channel_close_ok{});
+  append_own(number, channel_close_ok{});
   std::optional<request> refused = std::move(c.sent);
   c.sent.reset();
   c.incoming.reset();
@@ -329,11 +330,16 @@ std::uint16_t dialogue::open_channel(bool with_confirms, channel_user user) {
   return number;
 }
 
+void dialogue::append_own(std::uint16_t number, const method& what) {
+  const error_code too_long = append_method(out_, number, what);
+  protocol::check_invariant("a method with texts of our own fits into a frame", [&] { return !too_long; });
+}
+
 void dialogue::send_opening(std::uint16_t number, channel& c) {
   c.at = stage::opening;
   c.last_tag = 0;
-  append_method(out_, number, channel_open{});
-  if (c.has_confirms) append_method(out_, number, confirm_select{});
+  append_own(number, channel_open{});
+  if (c.has_confirms) append_own(number, confirm_select{});
 }
 
 void dialogue::set_user(std::uint16_t number, channel_user user) {
@@ -387,7 +393,7 @@ void dialogue::close(failure why) {
   if (phase_ != phase::open) return;
   why_ = std::move(why);
   phase_ = phase::closing;
-  append_method(out_, 0, connection_close{success, "closed by the client", 0, 0});
+  append_own(0, connection_close{success, "closed by the client", 0, 0});
 }
 
 bool dialogue::has_pending() const noexcept {

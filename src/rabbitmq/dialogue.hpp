@@ -176,6 +176,8 @@ private:
   void send_opening(std::uint16_t number, channel& c);
   void send_next(std::uint16_t number, channel& c);
   void append(std::uint16_t number, const step& what);
+  /// Appends a method whose texts are short enough in any case.
+  void append_own(std::uint16_t number, const method& what);
   void complete_if_done(std::uint16_t number, channel& c);
   bool malformed(std::string_view cause);
   channel* find(std::uint16_t number);

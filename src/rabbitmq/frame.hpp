@@ -25,7 +25,7 @@ constexpr std::size_t content_header_least = 14;  ///< class, weight, size of th
 constexpr std::string_view protocol_header{"AMQP\0\0\x09\x01", 8};
 
 struct frame {
-  frame_type type{};
+  frame_type type = frame_type::method;
   std::uint16_t channel = 0;
   std::uint32_t payload_bytes = 0;  ///< the size of the payload as sent
   std::string_view payload{};       ///< the front of the payload that `frame_limits` keeps

@@ -24,6 +24,7 @@ public:
   asio::any_io_executor executor() const noexcept override { return client_.get_executor(); }
   asio::any_io_executor strand() const override { return client_.strand(); }
   std::string name() const override { return "Consul at " + client_.address(); }
+  bool has_fence_checks() const noexcept override { return true; }
   std::string advice_on_expiry(const diagnostics& why) const override;
   void make(store_request&& request, const std::shared_ptr<event_sink>& to) override;
 

@@ -107,6 +107,8 @@ using store_request =
 ///   [an_entry_has_its_indexes_and_flags]
 /// - A transaction of up to `operations_max` operations is applied as a whole, or refused. A refusal lists each failed
 ///   operation. [a_transaction_is_applied_whole_or_not_at_all] [a_transaction_has_as_many_operations_as_there_may_be]
+/// - A transaction may have `request_bytes_max` bytes, as `bytes_of_operation` counts them.
+///   [a_transaction_has_as_many_bytes_as_there_may_be]
 /// - A refusal states its reason: the core waits for a lock delay to end, and abandons an invalid session.
 ///   [a_refusal_says_why]
 /// - A key is locked by one session. [a_key_is_locked_by_one_session]
@@ -145,7 +147,7 @@ public:
   /// The name of the store in the texts of errors, for example "Consul at http://127.0.0.1:8500".
   virtual std::string name() const = 0;
   /// Whether a user's transaction at Consul can check the entries of this store (`slot::fence_checks`).
-  virtual bool has_fence_checks() const noexcept { return true; }
+  virtual bool has_fence_checks() const noexcept = 0;
   /// Tells an operator how to avoid that a lease expires because of `why`. It becomes the end of a log line. May be
   /// empty.
   virtual std::string advice_on_expiry([[maybe_unused]] const diagnostics& why) const { return {}; }

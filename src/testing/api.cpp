@@ -781,8 +781,8 @@ constexpr std::string_view kv_path = "/v1/kv/";
 
 // The reason for which Consul refuses a key in a path. Empty if it does not.
 std::optional<std::string> bad_key(std::string_view key) {
-  const std::string spaces = "invalid key name, leading/trailing spaces are not allowed";
-  const std::string traversal = "invalid key name, path traversal is not allowed";
+  constexpr auto spaces = "invalid key name, leading/trailing spaces are not allowed";
+  constexpr auto traversal = "invalid key name, path traversal is not allowed";
   if (key.starts_with(' ') || key.ends_with(' ')) return spaces;
   // Consul decodes the key once more, so a key must not contain an escaped space or ".." either.
   const auto decoded = net::percent_decoded(key);

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "consul/encoding/entries.hpp"
 #include "consul/encoding/json.hpp"
 #include "fuzz.hpp"
 #include "protocol/administration/administration.hpp"

@@ -17,6 +17,7 @@
 #include <string>
 
 #include "consul/encoding/base64.hpp"
+#include "consul/encoding/entries.hpp"
 #include "consul/encoding/json.hpp"
 #include "fuzz.hpp"
 

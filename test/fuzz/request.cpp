@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "consul/encoding/entries.hpp"
 #include "consul/encoding/json.hpp"
 #include "consul/encoding/reply.hpp"
 #include "fuzz.hpp"

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The holdfast authors
 // SPDX-License-Identifier: BSL-1.0
 
+#include "consul/encoding/entries.hpp"
 #include "consul/encoding/json.hpp"
 
 #include <boost/test/unit_test.hpp>

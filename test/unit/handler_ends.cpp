@@ -65,6 +65,7 @@ public:
   asio::any_io_executor executor() const noexcept override { return real_->executor(); }
   asio::any_io_executor strand() const override { return real_->strand(); }
   std::string name() const override { return real_->name(); }
+  bool has_fence_checks() const noexcept override { return real_->has_fence_checks(); }
   void make(runtime::store_request&& request, const std::shared_ptr<runtime::event_sink>& to) override {
     if (!std::holds_alternative<runtime::key_question>(request)) real_->make(std::move(request), to);
   }

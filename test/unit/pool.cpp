@@ -429,7 +429,7 @@ BOOST_AUTO_TEST_CASE(final_errors_fail_at_once_and_nothing_turns_in_circles) {
     if (at == look) EXPECT(s.read_fails(error::permission_denied), denied);
     if (at == session)
       EXPECT(s.create_fails(error::invalid_ttl), "fail t1 the session TTL or the lease is out of the accepted range");
-    if (at == write) EXPECT(s.not_sent(error::too_large), "fail t1 the request is over one of Consul's size limits");
+    if (at == write) EXPECT(s.not_sent(error::too_large), "fail t1 the request is over a size limit of the server");
     if (at == answer)
       EXPECT(s.refused({{0, event::refusal::permission_denied}, {1, event::refusal::permission_denied}}), denied);
     EXPECT(s.after(1s));

@@ -629,6 +629,18 @@ STORE_RULE(a_transaction_has_as_many_operations_as_there_may_be) {
   BOOST_TEST(listed.listing.size() == protocol::operations_max);
 }
 
+STORE_RULE(a_transaction_has_as_many_bytes_as_there_may_be) {
+  const auto it = asker_at(ex, at);
+  const std::string key = "k00";
+  const std::size_t part = protocol::request_bytes_max / protocol::operations_max;
+  const std::string value((part - protocol::bytes_of_operation(key.size(), 0)) / 4 * 3, 'v');
+  std::vector<kv_operation> all;
+  for (std::size_t i = 0; i != protocol::operations_max; ++i)
+    all.push_back(kv_operation::set("k" + std::to_string(10 + i), value));
+  const auto done = co_await it->write(std::move(all));
+  BOOST_TEST((done.outcome == event::outcome::applied));
+}
+
 STORE_RULE(a_refusal_says_why) {
   store_terms terms = usual_terms();
   terms.lock_delay = 10s;

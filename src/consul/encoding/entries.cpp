@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The holdfast authors
 // SPDX-License-Identifier: BSL-1.0
 
+#include "consul/encoding/entries.hpp"
+
 #include <algorithm>
 #include <array>
 #include <boost/json/basic_parser_impl.hpp>
@@ -9,8 +11,8 @@
 #include "consul/encoding/base64.hpp"
 #include "consul/encoding/json.hpp"
 
-// Parses listings and transactions, which are read often and can be long. They are read in one pass into the result
-// types, because building a tree of the document would cost more than everything else.
+// The text is read in one pass into the result types, because building a tree of the document would cost more than
+// everything else.
 namespace holdfast::consul::detail {
 namespace {
 

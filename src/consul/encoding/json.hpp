@@ -13,10 +13,10 @@
 #include <string_view>
 #include <vector>
 
-// Converts Consul's JSON bodies to and from the types of this library. Replies are not trusted: the depth is bounded,
-// the type of every field is checked, and numbers must be unsigned 64-bit integers. Anything else is
-// error::malformed_reply. Unknown fields are ignored, because newer servers may add some. After an error, `out` is
-// unspecified.
+// Converts Consul's JSON bodies to and from the types of this library; listings and transactions are in entries.hpp.
+// Replies are not trusted: the depth is bounded, the type of every field is checked, and numbers must be unsigned
+// 64-bit integers. Anything else is error::malformed_reply. Unknown fields are ignored, because newer servers may add
+// some. After an error, `out` is unspecified.
 namespace holdfast::consul::detail {
 
 /// The largest depth of a document.
@@ -25,17 +25,12 @@ inline constexpr std::size_t depth_max = 16;
 /// decide how much memory is taken.
 inline constexpr std::size_t reserve_max = 1024;
 
-error_code parse_entries(std::string_view body, std::vector<kv_entry>& out);
 error_code parse_keys(std::string_view body, std::vector<std::string>& out);
 error_code parse_session_id(std::string_view body, std::string& out);
 error_code parse_sessions(std::string_view body, std::vector<session_info>& out);
 
 /// Consul answers `null` if there is no such node. Then `out` is empty.
 error_code parse_node(std::string_view body, std::optional<catalog_node>& out);
-
-/// `operations` is the number of operations in the transaction. An error that names an operation beyond it is
-/// malformed.
-error_code parse_txn(std::string_view body, std::size_t operations, txn_reply& out);
 
 /// Returns the reason that Consul's text about a refused operation stands for: `other` if the text is not known.
 txn_refusal refusal_of(std::string_view text) noexcept;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "consul/encoding/entries.hpp"
 #include "consul/encoding/json.hpp"
 
 namespace holdfast::consul::detail {

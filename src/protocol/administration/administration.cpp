@@ -44,7 +44,7 @@ std::vector<std::string> dead_holders(const snapshot& now) {
 }
 
 kv_operation remove(const inspection& s, const contender& entry) {
-  return {kv_verb::remove_cas, entry_key(s, entry.session), {}, 0, entry.modify_index, {}};
+  return kv_operation::remove_cas(entry_key(s, entry.session), entry.modify_index);
 }
 
 /// Changes the record to `wanted`, and grants the slots that are free then, as far as one write can. Returns an empty
@@ -64,7 +64,7 @@ instruction write(const inspection& s, lock_record wanted, std::vector<std::stri
   const grant_plan next = plan(then, rules);
   instruction result;
   if (next.record == s.now.record && next.given_back.empty()) return result;
-  result.operations.push_back({kv_verb::cas, s.lock_key, format(next.record), s.now.lock_flags, s.now.lock_index, {}});
+  result.operations.push_back(kv_operation::cas(s.lock_key, format(next.record), s.now.lock_index, s.now.lock_flags));
   for (const contender* entry : next.granted)
     result.operations.push_back(
         grant_to(*entry, entry_key(s, entry->session), next.after, acceptance_of(*entry).has_value()));
@@ -79,7 +79,7 @@ instruction write(const inspection& s, lock_record wanted) { return write(s, std
 /// A contender that joins between a read and the write that relies on it sees a full record, and waits. So a write that
 /// may free a slot reads everything in the same transaction. The next write then grants that contender.
 instruction with_read(const inspection& s, instruction next) {
-  if (next.reads) next.operations.push_back({kv_verb::get_tree, s.prefix});
+  if (next.reads) next.operations.push_back(kv_operation::get_tree(s.prefix));
   return next;
 }
 
@@ -187,12 +187,12 @@ instruction destroy(const inspection& s, bool even_in_use, std::uint64_t first) 
   const auto is_later = [&](std::uint64_t modify_index) { return is_gone && modify_index > first; };
   instruction result;
   std::vector<kv_operation>& all = result.operations;
-  if (s.now.lock_index != 0 && !is_gone) all.push_back({kv_verb::remove_cas, s.lock_key, {}, 0, s.now.lock_index, {}});
+  if (s.now.lock_index != 0 && !is_gone) all.push_back(kv_operation::remove_cas(s.lock_key, s.now.lock_index));
   const auto remove_all = [&](const auto& list) {
     for (const contender& each : list) {
       if (is_later(each.modify_index)) continue;
       all.push_back(remove(s, each));
-      if (each.accepted) all.push_back({kv_verb::remove, acceptance_of_entry(entry_key(s, each.session))});
+      if (each.accepted) all.push_back(kv_operation::remove(acceptance_of_entry(entry_key(s, each.session))));
     }
   };
   remove_all(s.now.contenders);
@@ -201,7 +201,7 @@ instruction destroy(const inspection& s, bool even_in_use, std::uint64_t first) 
   const std::string numbers = numbers_of(s.prefix);
   for (const slot_number& each : s.now.numbers)
     if (!is_later(each.modify_index))
-      all.push_back({kv_verb::remove_cas, numbers + std::to_string(each.number), {}, 0, each.modify_index, {}});
+      all.push_back(kv_operation::remove_cas(numbers + std::to_string(each.number), each.modify_index));
   result.more = all.size() > operations_max;
   if (result.more) all.resize(operations_max);
   return result;

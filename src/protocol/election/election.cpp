@@ -38,9 +38,9 @@ boost::system::result<std::vector<kv_operation>> proclamation::write(const std::
   withdrawn_ = refused_ == proclaim_tries && has_moved;
   if (refused_ == proclaim_tries) return reported(error::transaction_conflict);
   tried_at_ = seen->modify_index;
-  return std::vector<kv_operation>{{kv_verb::check_session, seen->key, {}, 0, 0, session},
-                                   {kv_verb::check_index, seen->key, {}, 0, seen->modify_index},
-                                   {kv_verb::lock, seen->key, value_, seen->flags, 0, std::move(session)}};
+  return std::vector<kv_operation>{kv_operation::check_session(seen->key, session),
+                                   kv_operation::check_index(seen->key, seen->modify_index),
+                                   kv_operation::lock(seen->key, value_, std::move(session), seen->flags)};
 }
 
 error_code proclamation::reported(const error_code& why) const {

@@ -42,10 +42,10 @@ void batch_in_flight::send(context& ctx, const set_keys& keys, const std::vector
     const std::string key = keys.of(each.place->first);
     parts_.push_back({each, ops.size()});
     if (each.locks) {
-      ops.push_back({kv_verb::lock, key, keys.options.description, mutex_flags, 0, keys.session});
+      ops.push_back(kv_operation::lock(key, keys.options.description, keys.session, mutex_flags));
     } else {
-      ops.push_back({kv_verb::check_session, key, {}, 0, 0, keys.session});
-      ops.push_back({kv_verb::remove, key});
+      ops.push_back(kv_operation::check_session(key, keys.session));
+      ops.push_back(kv_operation::remove(key));
     }
   }
   send(ctx, guard_.is_open() ? request::batch : request::opening, std::move(ops));
@@ -58,9 +58,9 @@ std::vector<kv_operation> batch_in_flight::head(time_point now, const set_keys& 
   const std::string text = o.wall_offset ? with_stamp(o.description, now.time_since_epoch() + *o.wall_offset,
                                                       entry_lease{o.ttl, o.lease_margin, o.node})
                                          : o.description;
-  return {{kv_verb::check_not_exists, keys.of_guard()},
-          {kv_verb::lock, keys.of_guard(), {}, set_magic | number_, 0, keys.session},
-          {kv_verb::lock, keys.of_session(), text, set_magic, 0, keys.session}};
+  return {kv_operation::check_not_exists(keys.of_guard()),
+          kv_operation::lock(keys.of_guard(), {}, keys.session, set_magic | number_),
+          kv_operation::lock(keys.of_session(), text, keys.session, set_magic)};
 }
 
 void batch_in_flight::send_barrier(context& ctx, const set_keys& keys) {
@@ -70,11 +70,11 @@ void batch_in_flight::send_barrier(context& ctx, const set_keys& keys) {
 
 /// The transaction removes a key that does not exist. This makes it a write, so its reads are never stale.
 void batch_in_flight::send_read(context& ctx, const set_keys& keys) {
-  std::vector<kv_operation> ops{{kv_verb::remove, keys.of_guard() + "/none"}, {kv_verb::get, keys.of_guard()}};
+  std::vector<kv_operation> ops{kv_operation::remove(keys.of_guard() + "/none"), kv_operation::get(keys.of_guard())};
   for (sent_part& each : parts_) {
     if (!each.locks || each.absent) continue;
     each.operation = ops.size();
-    ops.push_back({kv_verb::get, keys.of(each.place->first)});
+    ops.push_back(kv_operation::get(keys.of(each.place->first)));
   }
   send(ctx, request::read, std::move(ops));
 }
@@ -87,7 +87,7 @@ void batch_in_flight::send(context& ctx, request what, std::vector<kv_operation>
 }
 
 kv_operation batch_in_flight::cas_guard(const set_keys& keys, std::uint32_t number) const {
-  return {kv_verb::cas, keys.of_guard(), {}, set_magic | number, guard_.index()};
+  return kv_operation::cas(keys.of_guard(), {}, guard_.index(), set_magic | number);
 }
 
 std::set<std::string, std::less<>> batch_in_flight::drop() {
@@ -161,7 +161,7 @@ void batch_in_flight::batch_applied(const std::vector<kv_entry>& results, batch_
   }
   guard_.is_at(results.front().modify_index);
   for (const sent_part& each : std::exchange(parts_, {}))
-    result.applied.push_back({each, results[next++].modify_index});
+    result.applied.push_back({each.as_part(), results[next++].modify_index});
 }
 
 void batch_in_flight::batch_refused(context& ctx, const set_keys& keys, const event::txn_done& e,
@@ -220,15 +220,15 @@ void batch_in_flight::split_refused(const set_keys& keys, batch_answer& result) 
   result.is_rest = std::any_of(parts_.begin(), parts_.end(), [](const sent_part& p) { return p.locks; });
   for (const sent_part& each : std::exchange(parts_, {})) {
     if (!each.refused) {
-      result.not_applied.push_back(each);
+      result.not_applied.push_back(each.as_part());
       continue;
     }
-    batch_answer::refused_part told{each, true};
+    batch_answer::refused_part told{each.as_part(), true};
     const std::string key = keys.of(each.place->first);
     if (*each.refused == event::refusal::permission_denied)
       told.why = keys.failed(error::permission_denied, "the ACL token may not write " + key);
     else if (*each.refused == event::refusal::other)
-      told.why = keys.failed(error::transaction_conflict, "Consul refused to write " + key);
+      told.why = keys.failed(error::transaction_conflict, keys.options.store + " refused to write " + key);
     else
       told.is_error = false;
     if (!told.is_error && !each.locks)  // our session has not locked the key any more
@@ -308,7 +308,7 @@ void batch_in_flight::batch_was_applied(const set_keys& keys, const std::vector<
   for (const sent_part& each : std::exchange(parts_, {})) {
     const kv_entry* const key = each.locks && !each.absent ? result_in_read(results, each.operation) : nullptr;
     const bool is_ours = key && key->session == keys.session;
-    result.applied.push_back({each, is_ours ? key->modify_index : 0, each.locks && !is_ours});
+    result.applied.push_back({each.as_part(), is_ours ? key->modify_index : 0, each.locks && !is_ours});
   }
 }
 

@@ -76,6 +76,8 @@ private:
     std::size_t operation = 0;  ///< the index of its first operation
     bool absent = false;        ///< a read has shown that its key does not exist
     std::optional<event::refusal> refused{};
+
+    const part& as_part() const { return *this; }
   };
   enum class request { opening, batch, barrier, read };
   /// How much is known of the transaction that was sent last.

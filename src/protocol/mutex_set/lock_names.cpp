@@ -9,6 +9,11 @@
 #include "protocol/mutex_set/set_keys.hpp"
 
 namespace holdfast::protocol {
+namespace {
+
+constexpr bool has_ended_session(loss_reason reason) { return reason == loss_reason::session_invalidated; }
+
+}  // namespace
 
 bool lock_names::ask(context& ctx, std::string_view name, ticket asked) {
   auto at = locks_.lower_bound(name);
@@ -220,7 +225,7 @@ void lock_names::lose_session(context& ctx, const std::string& session, loss_rea
     place& each = *at++;
     lose(ctx, each, reason, why, d);
   }
-  if (is_end_of_session(reason))
+  if (has_ended_session(reason))
     for (const slot_id each : std::exchange(d.releasing, {})) answer_release(ctx, each);
   lost_sessions_.insert_or_assign(session, std::move(d));
   for (const auto& [asked, at] : asking_) want(*at);  // in their order
@@ -229,7 +234,7 @@ void lock_names::lose_session(context& ctx, const std::string& session, loss_rea
 /// True if the session that is lost for this reason may still have locked this name, and no user here knows it.
 bool lock_names::may_be_locked(const lock& l, loss_reason reason) const {
   if (!l.is_in_hands()) return l.standing == standing::leaving || l.sent;
-  return is_end_of_session(reason) && !is_of_lost_session(l.slot);
+  return has_ended_session(reason) && !is_of_lost_session(l.slot);
 }
 
 /// The session in use is lost for this reason. `d` becomes what is known of it afterwards.
@@ -238,7 +243,7 @@ void lock_names::lose(context& ctx, place& at, loss_reason reason, const failure
   if (l.standing == standing::lost && is_of_lost_session(l.slot)) return;  // lost with an earlier session
   const bool in_hands = l.is_in_hands();
   if (l.standing == standing::held) ctx.act(action::lose{l.slot, reason, why, at.first});
-  if (in_hands && !is_end_of_session(reason)) {
+  if (in_hands && !has_ended_session(reason)) {
     l.standing = standing::lost;
     d.lost.push_back(l.slot);
     return;

@@ -96,18 +96,20 @@ void mutex_set::on(event::session_destroyed& e) {
 }
 
 void mutex_set::on(event::key_watched& e) {
-  if (!watch_.take(e.id)) return;
+  const auto* const own = session();
+  if (!watch_.take(e.id) || !own) return;
+  const set_keys its{options_, own->session};
   if (e.error.code) {
     if (!watch_.failures().on()) {
-      act(action::note{"watch of " + keys().of_session() + " failed: " + e.error.details.to_string()});
+      act(action::note{"watch of " + its.of_session() + " failed: " + e.error.details.to_string()});
     }
     if (is_final(e.error.code)) names_.fail_all(ctx_, e.error);
     return watch_.failed(ctx_, std::move(e.error));
   }
-  if (watch_.failures().on()) act(action::note{"watch of " + keys().of_session() + " works again"});
+  if (watch_.failures().on()) act(action::note{"watch of " + its.of_session() + " works again"});
   watch_.works();
   lost_by_watch_.over();
-  if (!e.pair || e.pair->session != session()->session) return drop_session(loss_reason::session_invalidated);
+  if (!e.pair || e.pair->session != own->session) return drop_session(loss_reason::session_invalidated);
   watch_.has_seen(e.pair->modify_index);
 }
 
@@ -137,7 +139,7 @@ void mutex_set::advance_once() {
 void mutex_set::check_lease() {
   if (!session() || !session()->is_created()) return;
   if (due_or_wake(session()->lease.deadline()))
-    return drop_session(loss_reason::lease_expired, session()->why_expired());
+    return drop_session(loss_reason::lease_expired, session()->why_expired(options_.store));
   if (session()->keep_alive(ctx_, watch_.failures().on())) report();
 }
 

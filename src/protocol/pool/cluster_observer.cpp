@@ -70,13 +70,7 @@ void cluster_observer::refresh(member& m) {
                         : parts_.view.now().record.names(entry->session) ? standing::holding
                                                                          : standing::waiting;
   if (m.phase == phase::moving) return m.standing.go_to(seen);  // the pending write explains any change
-  if (before != standing::absent && seen == standing::absent) {
-    // This process did not remove the entry. The session has ended, or somebody has deleted the entry, or another
-    // process has taken back a grant that was not accepted.
-    const bool is_accepted = m.acceptance == acceptance_state::not_needed;
-    return session_care::drop(ctx_, parts_, m,
-                              is_accepted ? loss_reason::session_invalidated : loss_reason::not_accepted);
-  }
+  if (before != standing::absent && seen == standing::absent) return entry_has_gone(m);
   m.standing.go_to(seen);
   const bool has_number = facts{parts_, ctx_.now()}.number_of(m) != nullptr;
   if (m.lost) {
@@ -99,20 +93,29 @@ void cluster_observer::refresh(member& m) {
   if (has_number && !m.holds()) return session_care::drop(ctx_, parts_, m, loss_reason::removed);
   // The session may have lost its slot and got it again unseen, or a write of ours may not have been applied. So a
   // grant is new only if the entry has a new index.
-  if (m.holds() && m.grant != entry->modify_index) {
-    parts_.slots.free_member(ctx_, m.gives_back);
-    m.granted_at = m.idle_since = ctx_.now();
-    m.grant = entry->modify_index;
-    m.handoffs = 0;
-    own_grants_.granted(ctx_, m, *entry, parts_.options);
-    parts_.mutex.granted_anew();
-  }
+  if (entry && m.holds() && m.grant != entry->modify_index) was_granted(m, *entry);
   if (!m.holds()) {
     parts_.slots.free_member(ctx_, m.gives_back);
     m.forget_acceptance();
   }
-  if (m.waits()) m.waiting_index = entry->modify_index;
+  if (entry && m.waits()) m.waiting_index = entry->modify_index;
   if (m.waits() && before != standing::waiting) m.waiting_since = ctx_.now();
+}
+
+/// This process did not remove the member's entry. The session has ended, or somebody has deleted the entry, or another
+/// process has taken back a grant that was not accepted.
+void cluster_observer::entry_has_gone(member& m) {
+  const bool is_accepted = m.acceptance == acceptance_state::not_needed;
+  session_care::drop(ctx_, parts_, m, is_accepted ? loss_reason::session_invalidated : loss_reason::not_accepted);
+}
+
+void cluster_observer::was_granted(member& m, const contender& entry) {
+  parts_.slots.free_member(ctx_, m.gives_back);
+  m.granted_at = m.idle_since = ctx_.now();
+  m.grant = entry.modify_index;
+  m.handoffs = 0;
+  own_grants_.granted(ctx_, m, entry, parts_.options);
+  parts_.mutex.granted_anew();
 }
 
 /// Refreshes a session that has released its slot without writing the record. The session may be used again when the

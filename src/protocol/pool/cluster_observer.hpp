@@ -38,6 +38,8 @@ private:
   void refuse_listing(const error_code& why);
   void refresh(member& m);
   void refresh_returned(member& m);
+  void entry_has_gone(member& m);
+  void was_granted(member& m, const contender& entry);
   void resolve();
 
   context& ctx_;

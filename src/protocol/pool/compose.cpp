@@ -34,7 +34,7 @@ public:
     for (const member* m : what_.leave) {  // only if nobody has granted it meanwhile
       move(*m, true, false);
       kv_operation& last = txn_.operations.back();
-      last = {kv_verb::remove_cas, last.key, {}, 0, f_.now().find(m->session)->modify_index};
+      last = kv_operation::remove_cas(last.key, f_.now().find(m->session)->modify_index);
     }
     for (const member* m : what_.requeue) move(*m, true, true);
     for (const member* m : what_.join) move(*m, false, true);
@@ -43,7 +43,7 @@ public:
     // exist, `get` refuses the transaction.
     const kv_verb one = f_.parts.options.form == record_form::session ? kv_verb::get : kv_verb::get_tree;
     if (txn_.reads == transaction::read_scope::record) add({one, f_.parts.keys.lock});
-    if (txn_.reads == transaction::read_scope::everything) add({kv_verb::get_tree, f_.parts.keys.prefix});
+    if (txn_.reads == transaction::read_scope::everything) add(kv_operation::get_tree(f_.parts.keys.prefix));
     return std::move(txn_);
   }
 
@@ -67,19 +67,19 @@ private:
     for (const auto& [session, its] : f_.parts.members.ending()) {
       const bool has_entry = now.holds(session) || now.has_given_back(session);
       if (!has_entry || txn_.record.names(session)) continue;
-      add({kv_verb::remove, f_.parts.keys.entry(session)});
+      add(kv_operation::remove(f_.parts.keys.entry(session)));
       txn_.removed.push_back(session);
     }
     for (const contender* each : next.given_back) {
-      add({kv_verb::remove_cas, f_.parts.keys.entry(each->session), {}, 0, each->modify_index});
+      add(kv_operation::remove_cas(f_.parts.keys.entry(each->session), each->modify_index));
       txn_.removed.push_back(each->session);
     }
     for (const contender* each : next.taken_back) {
-      add({kv_verb::check_not_exists, f_.parts.keys.acceptance(each->session)});
+      add(kv_operation::check_not_exists(f_.parts.keys.acceptance(each->session)));
       // `remove_cas` alone does not suffice, because Consul also applies it to a missing entry. The entry's session may
       // have ended with its node.
-      add({kv_verb::check_index, f_.parts.keys.entry(each->session), {}, 0, each->modify_index});
-      add({kv_verb::remove, f_.parts.keys.entry(each->session)});
+      add(kv_operation::check_index(f_.parts.keys.entry(each->session), each->modify_index));
+      add(kv_operation::remove(f_.parts.keys.entry(each->session)));
       txn_.removed.push_back(each->session);
       txn_.taken_from.emplace_back(parse_entry_value(each->value).description);
       const slot_number* const its = f_.parts.options.numbered ? now.number_of(each->session) : nullptr;
@@ -87,16 +87,16 @@ private:
     }
     // The record's index guards these removals. Nobody else can have granted such a contender in the meantime.
     for (const contender* each : next.gone) {
-      add({kv_verb::remove, f_.parts.keys.entry(each->session)});
-      add({kv_verb::remove, f_.parts.keys.acceptance(each->session)});
+      add(kv_operation::remove(f_.parts.keys.entry(each->session)));
+      add(kv_operation::remove(f_.parts.keys.acceptance(each->session)));
       txn_.removed.push_back(each->session);
       const slot_number* const its = f_.parts.options.numbered ? now.number_of(each->session) : nullptr;
       if (its) hand_on_number(each->session, its->number);
     }
     if (woken) {  // any change of its entry wakes its process
       txn_.woken = woken->session;
-      add({kv_verb::cas, f_.parts.keys.entry(woken->session), touched(woken->value), woken->flags,
-           woken->modify_index});
+      add(kv_operation::cas(f_.parts.keys.entry(woken->session), touched(woken->value), woken->modify_index,
+                            woken->flags));
     }
     const std::size_t limit = next.record.limit;
     const bool reads = next.reads_entries || now.record.holders.size() >= limit;
@@ -140,29 +140,29 @@ private:
     txn_.movers.push_back(m.id);
     const bool keeps_number = m.lost && m.slot != slot_id::none;  // until its user releases the slot
     if (const slot_number* const its = keeps_number ? nullptr : f_.number_of(m)) hand_on_number(m.session, its->number);
-    if (out && m.may_have_accepted) add({kv_verb::remove, f_.parts.keys.acceptance(m.session)});
+    if (out && m.may_have_accepted) add(kv_operation::remove(f_.parts.keys.acceptance(m.session)));
     const std::string key = f_.parts.keys.entry(m.session);
-    if (out) txn_.removed.push_back(m.session), add({kv_verb::remove, key});
+    if (out) txn_.removed.push_back(m.session), add(kv_operation::remove(key));
     if (!in) return;
     const std::string text = f_.entry_text();
     txn_.inserted.emplace_back(m.session, text);
-    add({kv_verb::lock, key, text, txn_.entry_flags, 0, m.session});
+    add(kv_operation::lock(key, text, m.session, txn_.entry_flags));
   }
 
   void hand_on_number(const std::string& session, std::uint32_t number) {
     const std::string key = f_.parts.keys.number(number);
-    add({kv_verb::unlock, key, f_.parts.options.description, mutex_flags, 0, session});
+    add(kv_operation::unlock(key, f_.parts.options.description, session, mutex_flags));
     const auto heir = heirs_.find(number);
     if (heir == heirs_.end()) return txn_.numbers.push_back({number, {}, 0});
     const contender& its = *heir->second;
     txn_.numbers.push_back({number, its.session, 0});
-    add({kv_verb::lock, key, std::string(parse_entry_value(its.value).description), mutex_flags, 0, its.session});
+    add(kv_operation::lock(key, std::string(parse_entry_value(its.value).description), its.session, mutex_flags));
   }
 
   void take_number(const member& m, std::uint32_t number) {
     if (!txn_.moves(m.id)) move(m, false, false);
     txn_.numbers.push_back({number, m.session, 0});
-    add({kv_verb::lock, f_.parts.keys.number(number), f_.parts.options.description, mutex_flags, 0, m.session});
+    add(kv_operation::lock(f_.parts.keys.number(number), f_.parts.options.description, m.session, mutex_flags));
   }
 
   const facts& f_;
@@ -183,12 +183,12 @@ transaction compose_return(const facts& f, const std::vector<const member*>& who
     const contender& entry = *now.find(m->session);
     txn.returned.push_back(m->session);
     txn.operations.push_back(
-        {kv_verb::cas, f.parts.keys.entry(m->session), entry.value, entry.flags | given_back_flag, m->grant});
-    if (m->may_have_accepted) txn.operations.push_back({kv_verb::remove, f.parts.keys.acceptance(m->session)});
+        kv_operation::cas(f.parts.keys.entry(m->session), entry.value, m->grant, entry.flags | given_back_flag));
+    if (m->may_have_accepted) txn.operations.push_back(kv_operation::remove(f.parts.keys.acceptance(m->session)));
     const slot_number* const its = f.number_of(*m);
     if (!its) continue;
     txn.operations.push_back(
-        {kv_verb::unlock, f.parts.keys.number(its->number), f.parts.options.description, mutex_flags, 0, m->session});
+        kv_operation::unlock(f.parts.keys.number(its->number), f.parts.options.description, m->session, mutex_flags));
     txn.numbers.push_back({its->number, {}, 0});
   }
   if (!wakes) return txn;
@@ -198,7 +198,7 @@ transaction compose_return(const facts& f, const std::vector<const member*>& who
   if (first == now.contenders.end()) return txn;
   txn.woken = first->session;
   txn.operations.push_back(
-      {kv_verb::cas, f.parts.keys.entry(first->session), touched(first->value), first->flags, first->modify_index});
+      kv_operation::cas(f.parts.keys.entry(first->session), touched(first->value), first->modify_index, first->flags));
   return txn;
 }
 

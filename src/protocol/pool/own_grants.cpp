@@ -84,8 +84,8 @@ void own_grants::accept(context& ctx, pool_parts& parts) {
   for (const acceptances::grant& each : grants) {
     member& m = parts.members[each.id];
     m.may_have_accepted = true;
-    operations.push_back({kv_verb::check_index, parts.keys.entry(m.session), {}, 0, each.index});
-    operations.push_back({kv_verb::lock, parts.keys.acceptance(m.session), parts.options.description, 0, 0, m.session});
+    operations.push_back(kv_operation::check_index(parts.keys.entry(m.session), each.index));
+    operations.push_back(kv_operation::lock(parts.keys.acceptance(m.session), parts.options.description, m.session));
   }
   sent_.send(ctx, std::move(grants), std::move(operations));
 }

@@ -46,8 +46,8 @@ kv_operation grant_to(const contender& entry, std::string key, const succession_
   // The grant applies only if the entry is unchanged. A contender that has left and come back stands at the end of the
   // queue.
   const std::string_view description = description_in(entry.value).substr(0, description_max);
-  return {kv_verb::cas, std::move(key), with_succession(description, after),
-          next_grant_flags(entry.flags, is_provisional), entry.modify_index};
+  return kv_operation::cas(std::move(key), with_succession(description, after), entry.modify_index,
+                           next_grant_flags(entry.flags, is_provisional));
 }
 
 grant_plan plan(const snapshot& now, const plan_rules& rules) {

@@ -21,7 +21,7 @@ void session_care::check(context& ctx, pool_parts& parts, outage_rule& outages, 
              parts.failed(error::timed_out, "the session could not be renewed in time"));
         continue;
       }
-      parts.slots.lose(ctx, m.slot, parts.members, loss_reason::lease_expired, m.why_expired());
+      parts.slots.lose(ctx, m.slot, parts.members, loss_reason::lease_expired, m.why_expired(parts.options.store));
     }
     grants.check(ctx, parts, m);
     if (m.lost) {

@@ -193,19 +193,19 @@ boost::system::result<snapshot> make_snapshot(std::string_view entries, std::str
 std::vector<kv_operation> rewrite(std::string_view lock_key, const snapshot& now, const lock_record& next,
                                   const std::string& description, const std::optional<std::string>& left) {
   const std::string key(lock_key);
-  if (next.form != record_form::session) return {{kv_verb::cas, key, format(next), now.lock_flags, now.lock_index}};
+  if (next.form != record_form::session) return {kv_operation::cas(key, format(next), now.lock_index, now.lock_flags)};
   const auto described = [&](const std::string& holder) {
     const contender* const entry = now.find(holder);
     return entry ? std::string(parse_entry_value(entry->value).description) : description;
   };
   std::vector<kv_operation> list;
-  list.push_back(now.lock_index == 0 ? kv_operation{kv_verb::check_not_exists, key}
-                                     : kv_operation{kv_verb::check_index, key, {}, 0, now.lock_index});
+  list.push_back(now.lock_index == 0 ? kv_operation::check_not_exists(key)
+                                     : kv_operation::check_index(key, now.lock_index));
   for (const std::string& holder : now.record.holders)
     if (!next.names(holder))
-      list.push_back({kv_verb::unlock, key, left ? *left : described(holder), now.lock_flags, 0, holder});
+      list.push_back(kv_operation::unlock(key, left ? *left : described(holder), holder, now.lock_flags));
   for (const std::string& holder : next.holders)
-    if (!now.record.names(holder)) list.push_back({kv_verb::lock, key, described(holder), now.lock_flags, 0, holder});
+    if (!now.record.names(holder)) list.push_back(kv_operation::lock(key, described(holder), holder, now.lock_flags));
   return list;
 }
 

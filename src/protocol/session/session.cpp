@@ -37,10 +37,11 @@ bool own_session::renewed(context& ctx, event::session_renewed& e) {
   return e.outcome != event::renewal::gone;
 }
 
-failure own_session::why_expired() const {
+failure own_session::why_expired(const std::string& store) const {
   if (not_renewed.code) return not_renewed;
-  return {make_error_code(error::timed_out),
-          {"no renewal was answered in time: Consul did not answer, or this process did not run", session, {}, {}}};
+  return {
+      make_error_code(error::timed_out),
+      {"no renewal was answered in time: " + store + " did not answer, or this process did not run", session, {}, {}}};
 }
 
 bool ending_session::pursue(context& ctx, const std::string& session) {

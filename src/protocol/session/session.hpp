@@ -56,32 +56,26 @@ struct own_session {
   /// this of a live session. So if the session holds or waits for anything, a consistent read or the lease decides. A
   /// reply after the lease deadline does not extend the lease, because lost is final.
   bool renewed(context& ctx, event::session_renewed& e);
-  /// Returns why the lease has expired.
-  failure why_expired() const;
+  /// Returns why the lease has expired. `store` is the name of the store in the text.
+  failure why_expired(const std::string& store) const;
 };
 
-/// The fate of a slot's session after the slot is lost. A closing core keeps it for a limited time only.
-enum class session_after {
-  ended,    ///< the session has ended or has lost its entry; if it still lives, it is destroyed
-  stays,    ///< it is kept until the user releases the slot or Consul ends it, but another process may get the slot
-  protects  ///< it is kept until the user releases the slot or Consul ends it, and nobody else gets the slot till then
-};
-constexpr session_after session_after_loss(loss_reason reason) {
+/// Whether a lost slot is kept from others until its user has released it, or until Consul ends the session. While a
+/// core closes, it waits for the user for a limited time only.
+constexpr bool protects_slot(loss_reason reason) {
   switch (reason) {
-    case loss_reason::session_invalidated:
-      return session_after::ended;
-    case loss_reason::none:
-    case loss_reason::removed:  // somebody wanted another session to have the slot
-    case loss_reason::closed:   // closing waits only for a limited time for the user
-    case loss_reason::not_accepted:
-      return session_after::stays;
     case loss_reason::lease_expired:
     case loss_reason::watch_failed:
-      return session_after::protects;
+      return true;
+    case loss_reason::none:
+    case loss_reason::session_invalidated:
+    case loss_reason::removed:  // somebody wanted another session to have the slot
+    case loss_reason::closed:
+    case loss_reason::not_accepted:
+      return false;
   }
-  return session_after::stays;
+  return false;
 }
-constexpr bool is_end_of_session(loss_reason reason) { return session_after_loss(reason) == session_after::ended; }
 /// A session that must end. Pending requests may still name it, but they can do no harm once it is destroyed.
 struct ending_session {
   time_point until{};  ///< from then on we assume that Consul has ended it without us

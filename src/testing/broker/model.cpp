@@ -284,6 +284,7 @@ void broker_model::set_alarm(bool is_on, time_point now) {
 
 void broker_model::restart(bool clients_are_warned, time_point now) {
   std::vector<connection_id> all;
+  all.reserve(connections_.size());
   for (const auto& [id, each] : connections_) all.push_back(id);
   for (const connection_id each : all) {
     if (clients_are_warned) {

@@ -575,6 +575,7 @@ std::uint64_t broker::requests(std::string_view method) const { return impl_->re
 std::vector<queue_status> broker::queues() const {
   std::vector<queue_status> all;
   auto found = impl_->with([](detail::broker_model& model, auto now) { return model.queues(now); });
+  all.reserve(found.size());
   for (auto& each : found) all.push_back(detail::status_of(std::move(each)));
   return all;
 }

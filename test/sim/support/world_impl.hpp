@@ -272,6 +272,7 @@ private:
   void let_index_fall();
 
   // world_network.cpp
+  void answer_with_errors();
   fate draw_fate(const process& p);
   error_code some_error();
   static error_code why_not(const fate& f);
@@ -313,7 +314,6 @@ private:
   void pause(process& p, duration length);
   void hear(process& p);
   void wake_up(process& p, duration timer);
-  void answer_with_errors();
   void partition();
   void restart_agent();
   void fail_over();

@@ -84,7 +84,7 @@ void world::close(process& p) {
 /// keeps the session, which is for at most two TTLs. There are two exceptions: an operator has taken the slot away, or
 /// the pool closes and has waited long enough.
 void world::go_on(process& p, const action::lose& lost) {
-  const bool is_kept = session_after_loss(lost.reason) == session_after::protects;
+  const bool is_kept = protects_slot(lost.reason);
   // False if the slot was lost in the step that granted it.
   const bool is_known = p.held_by.contains(lost.slot);
   if (is_kept && is_known && !referee_.excused(now())) {
