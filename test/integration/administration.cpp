@@ -123,22 +123,4 @@ ASYNC_TEST_CASE(the_time_of_one_order_is_checked, 30s) {
   BOOST_TEST(fake.statistics().requests == 0u);
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_is_refused_at_once) {
-  asio::io_context io;
-  consul::client client(io, {.address = "127.0.1.1:1"});
-  const auto refused = [&](administration_options options, error why) {
-    BOOST_CHECK_EXCEPTION(semaphore_administration(client, options), system_error,
-                          [&](const auto& e) { return e.code() == why; });
-  };
-  refused(of(""), error::invalid_prefix);
-  refused(of("/p"), error::invalid_prefix);
-  refused({.prefix = "p", .lock_key = "a/b"}, error::invalid_option);
-  refused({.prefix = "p", .timeout = 0ms}, error::invalid_option);
-  refused({.prefix = "p", .timeout = -1ms}, error::invalid_option);
-  refused({.prefix = "p", .timeout = 11min}, error::invalid_option);
-  refused({.prefix = "p", .attempts_max = 0}, error::invalid_option);
-  BOOST_TEST(!semaphore_administration().valid());
-  BOOST_TEST(semaphore_administration(client, of("p")).valid());
-}
-
 BOOST_AUTO_TEST_SUITE_END()

@@ -36,6 +36,16 @@ std::pair<error_code, std::string> refusal_of(semaphore_options options) {
   });
 }
 
+/// The code with which the constructor of another lock, or of an administration, refuses its options.
+template <class Lock, class Options>
+error_code refused_by(Options options) {
+  return refusal_of([&] {
+           asio::io_context io;
+           const Lock made(consul::client(io), std::move(options));
+         })
+      .first;
+}
+
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 struct failed_acquire {
@@ -150,6 +160,31 @@ BOOST_AUTO_TEST_CASE(other_options_out_of_range_are_refused_by_name) {
   most.tuning.request_timeout = 10min;
   const auto [code, words] = refusal_of(most);
   BOOST_TEST(!code, words);
+}
+
+BOOST_AUTO_TEST_CASE(the_other_locks_refuse_the_same) {
+  for (const char* key : {"", "/a", "a//b", "a/../b", "a\n"}) {
+    BOOST_TEST(refused_by<holdfast::mutex>(mutex_options{.key = key}) == error::invalid_prefix);
+    BOOST_TEST(refused_by<mutex_set>(mutex_set_options{.prefix = key}) == error::invalid_prefix);
+    BOOST_TEST(refused_by<election>(election_options{.key = key}) == error::invalid_prefix);
+    BOOST_TEST(refused_by<election_observer>(std::string(key)) == error::invalid_prefix);
+    BOOST_TEST(refused_by<semaphore_administration>(administration_options{.prefix = key}) == error::invalid_prefix);
+  }
+  BOOST_TEST(refused_by<holdfast::mutex>(mutex_options{.key = "a/"}) == error::invalid_prefix);
+  BOOST_TEST(refused_by<holdfast::mutex>(mutex_options{.key = "a", .session_ttl = 0ms}) == error::invalid_ttl);
+  BOOST_TEST(refused_by<mutex_set>(mutex_set_options{.prefix = "a", .session_ttl = 0ms}) == error::invalid_ttl);
+  BOOST_TEST(refused_by<election>(election_options{.key = "a", .session_ttl = 0ms}) == error::invalid_ttl);
+  const tuning slow{.lock_delay = 61s};
+  BOOST_TEST(refused_by<holdfast::mutex>(mutex_options{.key = "a", .tuning = slow}) == error::invalid_option);
+  BOOST_TEST(refused_by<mutex_set>(mutex_set_options{.prefix = "a", .tuning = slow}) == error::invalid_option);
+  BOOST_TEST(refused_by<election>(election_options{.key = "a", .tuning = slow}) == error::invalid_option);
+  for (const char* text : {"a\n{\"Limit\":1}", "a\n@12"})
+    BOOST_TEST(refused_by<holdfast::mutex>(mutex_options{.key = "a", .description = text}) == error::invalid_option);
+  for (const administration_options& each :
+       {administration_options{.prefix = "p", .lock_key = "a/b"}, administration_options{.prefix = "p", .timeout = 0ms},
+        administration_options{.prefix = "p", .timeout = -1ms}, administration_options{.prefix = "p", .timeout = 11min},
+        administration_options{.prefix = "p", .attempts_max = 0}})
+    BOOST_TEST(refused_by<semaphore_administration>(each) == error::invalid_option);
 }
 
 ASYNC_TEST_CASE(a_ttl_below_the_servers_minimum_fails_with_consuls_words, 30s) {

@@ -324,18 +324,4 @@ ASYNC_TEST_CASE(values_that_cannot_be_are_refused, 30s) {
   co_await won.resign();
 }
 
-BOOST_AUTO_TEST_CASE(bad_options_are_refused) {
-  asio::io_context io;
-  const consul::client client(io.get_executor(), {});
-  const auto refused = [&](election_options options, error why) {
-    BOOST_CHECK_EXCEPTION(holdfast::election(client, options), system_error,
-                          [why](const system_error& e) { return e.code() == why; });
-  };
-  refused({.key = "a/"}, error::invalid_prefix);
-  refused({.key = "a", .session_ttl = 0ms}, error::invalid_ttl);
-  refused({.key = "a", .tuning = {.lock_delay = 61s}}, error::invalid_option);
-  BOOST_CHECK_EXCEPTION(election_observer(client, "/a"), system_error,
-                        [](const system_error& e) { return e.code() == error::invalid_prefix; });
-}
-
 BOOST_AUTO_TEST_SUITE_END()

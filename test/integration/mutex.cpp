@@ -126,18 +126,4 @@ ASYNC_TEST_CASE(with_lock_holds_it_for_the_body, 30s) {
   BOOST_TEST(key.session == "");
 }
 
-BOOST_AUTO_TEST_CASE(bad_options_are_refused) {
-  asio::io_context io;
-  const consul::client client(io.get_executor(), {});
-  const auto refused = [&](mutex_options options, error why) {
-    BOOST_CHECK_EXCEPTION(holdfast::mutex(client, options), system_error,
-                          [why](const system_error& e) { return e.code() == why; });
-  };
-  for (const char* key : {"", "/a", "a/", "a//b", "a/../b", "a\n"}) refused({.key = key}, error::invalid_prefix);
-  refused({.key = "a", .session_ttl = 0ms}, error::invalid_ttl);
-  refused({.key = "a", .tuning = {.lock_delay = 61s}}, error::invalid_option);
-  refused({.key = "a", .description = "a\n{\"Limit\":1}"}, error::invalid_option);
-  refused({.key = "a", .description = "a\n@12"}, error::invalid_option);
-}
-
 BOOST_AUTO_TEST_SUITE_END()

@@ -185,16 +185,4 @@ ASYNC_TEST_CASE(bad_names_are_refused, 30s) {
   BOOST_TEST(us.client.statistics().requests == 0u);
 }
 
-BOOST_AUTO_TEST_CASE(bad_options_are_refused) {
-  asio::io_context io;
-  const consul::client client(io.get_executor(), {});
-  const auto refused = [&](mutex_set_options options, error why) {
-    BOOST_CHECK_EXCEPTION(holdfast::mutex_set(client, options), system_error,
-                          [why](const system_error& e) { return e.code() == why; });
-  };
-  for (const char* prefix : {"", "/a", "a//b", "a/../b", "a\n"}) refused({.prefix = prefix}, error::invalid_prefix);
-  refused({.prefix = "a", .session_ttl = 0ms}, error::invalid_ttl);
-  refused({.prefix = "a", .tuning = {.lock_delay = 61s}}, error::invalid_option);
-}
-
 BOOST_AUTO_TEST_SUITE_END()

@@ -59,24 +59,6 @@ ASYNC_TEST_CASE(stores_share_slots_only_with_their_copies, 20s) {
   BOOST_TEST((next.fencing_token() > fencing_token()));
 }
 
-ASYNC_TEST_CASE(what_is_cancelled_is_answered_soon, 20s) {
-  const local_store store(ex);
-  semaphore sem(store, of(1));
-  slot held = co_await sem.acquire();
-  asio::cancellation_signal stop_acquire, stop_wait;
-  std::optional<error_code> acquired, lost;
-  sem.acquire(asio::bind_cancellation_slot(stop_acquire.slot(), [&](error_code ec, slot) { acquired = ec; }));
-  held.wait_lost(asio::bind_cancellation_slot(stop_wait.slot(), [&](error_code ec, loss_reason) { lost = ec; }));
-  stop_acquire.emit(asio::cancellation_type::total);
-  stop_wait.emit(asio::cancellation_type::total);
-  for (int i = 0; i < 200 && !(acquired && lost); ++i) co_await test::pause(1ms);
-  BOOST_REQUIRE(acquired.has_value());
-  BOOST_REQUIRE(lost.has_value());
-  BOOST_TEST(*acquired == asio::error::operation_aborted);
-  BOOST_TEST(*lost == asio::error::operation_aborted);
-  BOOST_TEST(held.held());
-}
-
 ASYNC_TEST_CASE(a_loss_requests_a_stop, 20s) {
   const local_store store(ex);
   semaphore sem(store, of(1));
@@ -143,15 +125,6 @@ ASYNC_TEST_CASE(leaders_observers_and_sequencers, 20s) {
   co_await term.resign();
   const bool is_still_held = co_await verify(store, proof);
   BOOST_TEST(!is_still_held);
-}
-
-ASYNC_TEST_CASE(a_set_locks_names, 20s) {
-  const local_store store(ex);
-  mutex_set here(store, {.prefix = "jobs"}), there(store, {.prefix = "jobs"});
-  const held_mutex held = co_await here.try_lock("a");
-  BOOST_TEST(held.held());
-  const held_mutex other = co_await there.try_lock("a");
-  BOOST_TEST(!other.held());
 }
 
 ASYNC_TEST_CASE(there_are_no_fence_checks, 20s) {
