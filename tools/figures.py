@@ -34,6 +34,7 @@ MODULES = (
     "bench/tables.py",
     "bench/tables_newer.py",
     "bench/dead_process/results.py",
+    "bench/rabbitmq/results.py",
     "tools/long_results.py",
     "tools/consul_matrix.py",
     "tools/compiler_matrix.py",
