@@ -19,7 +19,7 @@ def figure(found, row, name):
 
 
 def times(a, b):
-    """How many times b is in a. None if either is missing."""
+    """How many times b is in a. Returns None if either is missing."""
     return a / b if a and b else None
 
 
