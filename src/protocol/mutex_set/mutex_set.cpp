@@ -96,20 +96,18 @@ void mutex_set::on(event::session_destroyed& e) {
 }
 
 void mutex_set::on(event::key_watched& e) {
-  const auto* const own = session();
-  if (!watch_.take(e.id) || !own) return;
-  const set_keys its{options_, own->session};
+  if (!watch_.take(e.id)) return;
   if (e.error.code) {
     if (!watch_.failures().on()) {
-      act(action::note{"watch of " + its.of_session() + " failed: " + e.error.details.to_string()});
+      act(action::note{"watch of " + keys().of_session() + " failed: " + e.error.details.to_string()});
     }
     if (is_final(e.error.code)) names_.fail_all(ctx_, e.error);
     return watch_.failed(ctx_, std::move(e.error));
   }
-  if (watch_.failures().on()) act(action::note{"watch of " + its.of_session() + " works again"});
+  if (watch_.failures().on()) act(action::note{"watch of " + keys().of_session() + " works again"});
   watch_.works();
   lost_by_watch_.over();
-  if (!e.pair || e.pair->session != own->session) return drop_session(loss_reason::session_invalidated);
+  if (!e.pair || e.pair->session != own().session) return drop_session(loss_reason::session_invalidated);
   watch_.has_seen(e.pair->modify_index);
 }
 
@@ -221,12 +219,12 @@ void mutex_set::has_ended(sessions::ending_map::iterator at) {
   sessions_.remove(at);
 }
 
-void mutex_set::report() { names_.report(ctx_, session()->lease.deadline(), session()->is_suspect()); }
+void mutex_set::report() { names_.report(ctx_, own().lease.deadline(), own().is_suspect()); }
 
 std::vector<core::entry> mutex_set::entries_of(slot_id id) {
   const lock_names::place* const at = names_.held_by(id);
   if (!at) return {};
-  return {{keys().of(at->first), session()->session, at->second.grant}};
+  return {{keys().of(at->first), own().session, at->second.grant}};
 }
 
 std::string mutex_set::lock_key(slot_id id) {

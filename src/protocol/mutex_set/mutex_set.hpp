@@ -86,8 +86,9 @@ private:
 
   /// The session in use, or null.
   own_session* session() { return sessions_.empty() ? nullptr : &sessions_.begin()->second; }
-  /// The keys of the session in use. There must be one.
-  set_keys keys() { return {options_, session()->session}; }
+  // There must be a session in use.
+  own_session& own() { return sessions_.begin()->second; }
+  set_keys keys() { return {options_, own().session}; }
   /// If the watch fails, Consul is not asked for locks after this time, because they would be lost at once.
   time_point serves_until() const { return watch_.failures().lasts_until(options_.outage_grace); }
   failure failed(error_code code, std::string text) const { return set_keys::failed(options_, code, std::move(text)); }
