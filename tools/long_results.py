@@ -90,6 +90,7 @@ WORLDS = {
     "worlds/no_guarantee_is_broken_with_a_mutex": "mutexes",
     "worlds/no_guarantee_is_broken_with_an_election": "elections",
     "worlds/no_guarantee_is_broken_with_a_mutex_set": "mutex sets",
+    "broker_worlds/no_promise_is_broken": "semaphores on RabbitMQ",
     "worlds/a_long_day_loses_no_slot": "a day of renewals, on clocks that are wrong by two percent",
 }
 

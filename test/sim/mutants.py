@@ -243,9 +243,12 @@ MUTANTS = [
     Mutant("a_connection_of_unknown_state_stays", "R7", SEMAPHORE_ON_RABBITMQ, "broker/broker_pool.cpp",
         "    drop(*s);\n    return outage_.failed",
         "    remove(*s);\n    return outage_.failed"),
+    Mutant("a_missing_slot_is_tried_after_a_pause", "R8", SEMAPHORE_ON_RABBITMQ, "broker/broker_pool.cpp",
+        "if (!waiters_.empty() && s->exists()) search_.yielded",
+        "if (!waiters_.empty()) search_.yielded"),
     Mutant("a_vacated_seat_answers_nobody", "R5", SEMAPHORE_ON_RABBITMQ, "broker/broker_pool.cpp",
-        "  answer_release(*s);\n  if (!waiters_.empty())",
-        "  if (!waiters_.empty())"),
+        "  answer_release(*s);\n  if (!waiters_.empty() &&",
+        "  if (!waiters_.empty() &&"),
 ]
 
 

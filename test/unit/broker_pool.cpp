@@ -216,6 +216,14 @@ BOOST_FIXTURE_TEST_CASE(in_an_alarm_slots_are_tried_instead_of_probed, broker_ho
   BOOST_TEST(no_such_slot(2) == (told{"vacate 2", "listen"}), boost::test_tools::per_element());
 }
 
+BOOST_FIXTURE_TEST_CASE(a_slot_that_does_not_exist_is_not_tried_after_a_pause, broker_holder) {
+  blocked(true);
+  acquire(2);
+  no_such_slot(2);
+  BOOST_TEST(vacated(2).empty());
+  BOOST_TEST(after(20ms).empty());
+}
+
 BOOST_FIXTURE_TEST_CASE(a_release_that_is_stuck_ends_in_time_and_closes_the_connection, broker_holder) {
   release('A');
   BOOST_TEST(after(5s) == (told{"released A timed_out", "drop 1"}), boost::test_tools::per_element());

@@ -173,7 +173,7 @@ void broker_pool::on(event::vacated& e) {
   if (!s || !s->awaits(e.id)) return;
   if (e.error.code) return drop(*s, std::move(e.error));
   answer_release(*s);
-  if (!waiters_.empty()) search_.yielded(s->number(), now() + options_.yield_time);
+  if (!waiters_.empty() && s->exists()) search_.yielded(s->number(), now() + options_.yield_time);
   remove(*s);
 }
 

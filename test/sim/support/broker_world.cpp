@@ -186,7 +186,7 @@ private:
     const auto leases = static_cast<std::uint64_t>(lived / lease_time) + 1;
     const auto polls = static_cast<std::uint64_t>(lived / 500ms) + 1;
     const std::uint64_t most =
-        60 + 14 * p.acquires + 6 * p.hints_heard + 8 * leases * options_.slots + 8 * polls + 20 * result_.faults;
+        30 + 6 * p.acquires + 3 * p.hints_heard + 4 * leases * options_.slots + 3 * polls + 6 * result_.faults;
     if (p.requests > most) object(promise::cost, name(p) + " makes too many requests: " + std::to_string(p.requests));
   }
 
