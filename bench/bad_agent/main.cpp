@@ -114,7 +114,9 @@ void frozen() { run_first_slot("frozen", false); }
 double cpu() {
   rusage used{};
   getrusage(RUSAGE_SELF, &used);
-  const auto of = [](const timeval& time) { return static_cast<double>(time.tv_sec) + time.tv_usec / 1e6; };
+  const auto of = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
   return of(used.ru_utime) + of(used.ru_stime);
 }
 

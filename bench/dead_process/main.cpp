@@ -281,8 +281,8 @@ election_options of_election(const arguments& args) {
 void candidate(const arguments& args) {
   party one(args.address);
   election e(one.client, of_election(args));
-  auto lead = e.campaign("child " + std::to_string(args.place), asio::use_future).get();
-  say("leads");
+  const slot lead = e.campaign("child " + std::to_string(args.place), asio::use_future).get();
+  if (lead.held()) say("leads");
   wait_for_the_end();
 }
 

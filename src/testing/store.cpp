@@ -66,7 +66,10 @@ std::optional<consul_version> consul_version::from_text(std::string_view text) {
   const char* const end = at + text.size();
   for (unsigned& number : numbers) {
     const bool is_first = &number == numbers;
-    if (!is_first && (at == end || *at++ != '.')) return std::nullopt;
+    if (!is_first) {
+      if (at == end || *at != '.') return std::nullopt;
+      ++at;
+    }
     const auto [next, ec] = std::from_chars(at, end, number);
     if (ec != std::errc()) return std::nullopt;
     at = next;
@@ -446,7 +449,7 @@ std::optional<refusal> store::create_session(session_info session, time_point no
   if (node == nodes_.end()) return refusal{500, failed + "Missing node registration"};
   for (const std::string& check : session.node_checks)
     if (check != "serfHealth" || !node->second.serf_health)
-      return refusal{500, failed + "Missing check '" + check + "' registration"};
+      return refusal{500, std::string(failed).append("Missing check '").append(check).append("' registration")};
   session_index_ = session.create_index = session.modify_index = index_;
   touch_session(session);
   sessions_by_node_.emplace(sessions_key(session.node) + session.id, session.id);
