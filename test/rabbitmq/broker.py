@@ -4,10 +4,14 @@
 
 """Starts a RabbitMQ broker for tests, and breaks it on demand.
 
-usage: broker.py PROGRAM COMMAND...    runs COMMAND beside a new broker. PROGRAM is the one that scripts/rabbitmq prints
+usage: broker.py [--prepare PREPARER] PROGRAM COMMAND...
+                                       runs COMMAND beside a new broker. PROGRAM is the one that scripts/rabbitmq
+                                       prints.
+                                       `PREPARER FOLDER PORT` may write configuration files into the broker's folder
+                                       before. PORT is free, for one more listener
        broker.py --self-test           shows that the journals' overlaps are found
 
-The command gets AMQP_URL. `$HOLDFAST_BROKER ctl $HOLDFAST_BROKER_FOLDER WORD...` runs rabbitmqctl on that broker.
+The command gets AMQP_URL, and HOLDFAST_BROKER_PORT with the port that the preparer got. `$HOLDFAST_BROKER ctl $HOLDFAST_BROKER_FOLDER WORD...` runs rabbitmqctl on that broker.
 The exit status is that of the command.
 """
 
@@ -77,8 +81,13 @@ class Broker:
 
     def __init__(self, program, folder):
         self.program, self.folder = program, pathlib.Path(folder)
-        self.port = free_port(3)
+        self.port = free_port(4)
         self.process = None
+
+    @property
+    def second_port(self):
+        """A port for a listener that only a test's configuration has."""
+        return self.port + 3
 
     @property
     def url(self):
@@ -250,11 +259,15 @@ class Journal:
 
 
 @contextlib.contextmanager
-def running(program):
+def running(program, preparer=None):
     with tempfile.TemporaryDirectory() as folder:
         broker = Broker(program, folder)
         try:
+            if preparer:
+                subprocess.run([preparer, folder, str(broker.second_port)], check=True, timeout=DEADLINE)
             broker.start()
+            if preparer:
+                until(lambda: listens(broker.second_port), "the broker has its second listener")
             yield broker
         finally:
             broker.stop()
@@ -284,18 +297,21 @@ def self_test():
 def main():
     if sys.argv[1:] == ["--self-test"]:
         return self_test()
-    if len(sys.argv) < 3 or sys.argv[1].startswith("-"):
-        print(__doc__.strip(), file=sys.stdout if sys.argv[1:] in (["-h"], ["--help"]) else sys.stderr)
-        return 0 if sys.argv[1:] in (["-h"], ["--help"]) else 2
+    words = sys.argv[1:]
+    preparer = words[1] if words[:1] == ["--prepare"] and len(words) > 1 else None
+    words = words[2:] if preparer else words
+    if len(words) < 2 or words[0].startswith("-"):
+        print(__doc__.strip(), file=sys.stdout if words in (["-h"], ["--help"]) else sys.stderr)
+        return 0 if words in (["-h"], ["--help"]) else 2
     with contextlib.ExitStack() as stack:
         try:
-            broker = stack.enter_context(running(os.path.abspath(sys.argv[1])))
-        except Failure as why:
+            broker = stack.enter_context(running(os.path.abspath(words[0]), preparer))
+        except (Failure, OSError, subprocess.SubprocessError) as why:
             print(why, file=sys.stderr)
             return 1
         environment = {**os.environ, "AMQP_URL": broker.url, "HOLDFAST_BROKER": broker.program,
-                       "HOLDFAST_BROKER_FOLDER": str(broker.folder)}
-        status = subprocess.run(sys.argv[2:], env=environment).returncode
+                       "HOLDFAST_BROKER_FOLDER": str(broker.folder), "HOLDFAST_BROKER_PORT": str(broker.second_port)}
+        status = subprocess.run(words[1:], env=environment).returncode
     return status if status >= 0 else 128 - status
 
 

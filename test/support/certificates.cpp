@@ -76,7 +76,7 @@ x509_ptr make(const certificate_request& request, EVP_PKEY* key, X509* issuer, E
   X509_gmtime_adj(X509_getm_notBefore(made.get()), static_cast<long>(request.from.count()));
   X509_gmtime_adj(X509_getm_notAfter(made.get()), static_cast<long>(request.until.count()));
   X509_set_pubkey(made.get(), key);
-  const std::string name = is_authority ? "test authority " + std::to_string(serial) : "test";
+  const std::string name = is_authority ? "test authority " + std::to_string(serial) : request.common_name;
   X509_NAME_add_entry_by_txt(X509_get_subject_name(made.get()), "CN", MBSTRING_UTF8,
                              reinterpret_cast<const unsigned char*>(name.c_str()), -1, -1, 0);
   X509* const by = issuer == nullptr ? made.get() : issuer;

@@ -22,6 +22,7 @@ struct certificate_request {
   std::chrono::seconds from = -std::chrono::hours(1);  ///< from now
   std::chrono::seconds until = std::chrono::hours(1);
   bool rsa = false;  ///< the key is an RSA key, else one on the curve P-256
+  std::string common_name = "test";
 };
 
 /// A certificate authority of the test's own.
