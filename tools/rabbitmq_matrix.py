@@ -13,7 +13,8 @@ usage: rabbitmq_matrix.py passed VERSION  prints how many tests have passed on t
                                           has the JUnit XML of the suites and the figures of the faults. COMMIT is the
                                           output of `tools/recorded.py begin`.
 
-       rabbitmq_matrix.py show FILE       prints the tables of the faults in a file that faults.py has written
+       rabbitmq_matrix.py show FILE       prints the tables of the faults in a file that faults.py or clusters.py has
+                                          written
 
        rabbitmq_matrix.py --self-test
 """
@@ -34,6 +35,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 FAULTS = "rabbitmq_faults.json"
 COLUMNS = "facts", "conformance", "link and semaphore", "faults"
 OTHERS = "overlap", "mixed_for_a_minute"  # scenes that have other figures
+OF_CLUSTERS = "cluster_"  # how the scenes of clusters.py begin
 # The figures of one fault: the heading, and the member of the row.
 FIGURES_OF_A_FAULT = (
     ("holder believes", lambda row: row["believed"]),
@@ -136,7 +138,7 @@ def cell(row, figure):
 def table_of_faults(by_version):
     """`by_version`: the figures of the scenes, for each version."""
     known = in_order(by_version)
-    names = dict.fromkeys(name for version in known for name in by_version[version] if name not in OTHERS)
+    names = dict.fromkeys(name for version in known for name in by_version[version] if name not in OTHERS and not name.startswith(OF_CLUSTERS))
     head = [f"{what}, {version}" for what, _ in FIGURES_OF_A_FAULT for version in known]
     lines = [f"| fault | {' | '.join(head)} |", "|---" * (len(head) + 1) + "|"]
     for name in names:
@@ -166,6 +168,35 @@ def table_of_mixed(by_version):
     return "\n".join(lines)
 
 
+def seconds_or(text, figure):
+    return text if figure is None else f"{figure:.1f}"
+
+
+def row_of_a_crew(crew):
+    """The cells that are not the same for all crews of a scene."""
+    place = {1: "holder's", 2: "others'"}[crew["home"]]
+    home = "copies on all" if crew["mirrored"] else place
+    lease = f"{crew['lease']} + {crew['extra']}" if crew["extra"] else str(crew["lease"])
+    healed = ", ".join(f"{what.replace('_', ' ')}: {count}" for what, count in crew["healed"].items())
+    return (home, lease, f"{crew['overlap']:.1f}", f"{crew['nobodys']:.1f}", seconds_or("kept", crew["lost"]),
+            seconds_or("never", crew["granted"]), healed or "nothing")
+
+
+def table_of_clusters(by_version):
+    lines = ["| RabbitMQ | metadata, partition handling | tick time | node of A and F | lease | two believed | nobody believed "
+             "| holder lost it | another got it | lost after the mending |", "|---" * 10 + "|"]
+    for version in in_order(by_version):
+        for name, scene in by_version[version].items():
+            if not name.startswith(OF_CLUSTERS) or "failed" in scene:
+                continue
+            handling = scene["settings"].get("cluster_partition_handling", "")
+            store = ", ".join(each for each in (scene["store"], handling and f"`{handling}`") if each)
+            for crew in scene["crews"].values():
+                cells = version, store, str(scene["settings"]["net_ticktime"]), *row_of_a_crew(crew)
+                lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def faults_in(results):
     return {version: row["faults"] for version, row in results.items()}
 
@@ -175,6 +206,7 @@ FIGURES = {
     "rabbitmq-faults": lambda results: table_of_faults(faults_in(results)),
     "rabbitmq-overlap": lambda results: table_of_overlaps(faults_in(results)),
     "rabbitmq-mixed": lambda results: table_of_mixed(faults_in(results)),
+    "rabbitmq-clusters": lambda results: table_of_clusters(faults_in(results)),
 }
 
 
@@ -189,6 +221,15 @@ def self_test():
     assert counted_faults(faults) == (3, 4)
     mixed = {"mixed_for_a_minute": {"overlap": 0.0, "killed": 9, "slots": 4, "granted": {"ours": 80, "seed": 70}}}
     assert "| 4.3.6 | 9 | 4 | 80 | 70 | 0.0 |" in table_of_mixed({"4.3.6": mixed, "3.10.8": faults})
+    crew = {"home": 1, "lease": 2, "extra": 5, "mirrored": True, "overlap": 3.14, "nobodys": 0.0, "lost": None, "granted": 6,
+            "healed": {"rival removed": 2}}
+    scene = {"store": "mnesia", "settings": {"net_ticktime": 4, "cluster_partition_handling": "ignore"},
+             "crews": {"both": crew, "far": {**crew, "home": 2, "extra": 0, "mirrored": False, "lost": 1.56, "healed": {}}}}
+    clusters = {"cluster_a": scene, "cluster_b": {"failed": "why"}}
+    shown = table_of_clusters({"3.10.8": {**faults, **clusters}})
+    assert "| 3.10.8 | mnesia, `ignore` | 4 | copies on all | 2 + 5 | 3.1 | 0.0 | kept | 6.0 | rival removed: 2 |" in shown, shown
+    assert "| others' | 2 | 3.1 | 0.0 | 1.6 | 6.0 | nothing |" in shown and len(shown.splitlines()) == 4, shown
+    assert "cluster" not in table_of_faults({"3.10.8": {**faults, **clusters}})
     junit = ('<testsuite><testcase name="rabbitmq.facts" status="{}"><system-out>passed  0.01 s  a\nFAILED  1.0 s  b: no'
              '</system-out></testcase><testcase name="t" status="run"><system-out>passed x</system-out></testcase></testsuite>')
     assert counted_lines(junit, "rabbitmq.facts") == (1, 2)
@@ -231,7 +272,7 @@ def main():
         return passed(words[1])
     if len(words) == 2 and words[0] == "show":
         by_version = json.loads(pathlib.Path(words[1]).read_text(encoding="utf-8"))
-        print("\n\n".join(each(by_version) for each in (table_of_faults, table_of_overlaps, table_of_mixed)))
+        print("\n\n".join(each(by_version) for each in (table_of_faults, table_of_overlaps, table_of_mixed, table_of_clusters)))
         return 0
     if len(words) == 6 and words[0] == "add":
         return add(*words[1:])

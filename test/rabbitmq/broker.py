@@ -11,7 +11,8 @@ usage: broker.py [--prepare PREPARER] PROGRAM COMMAND...
                                        before. PORT is free, for one more listener
        broker.py --self-test           shows that the journals' overlaps are found
 
-The command gets AMQP_URL, and HOLDFAST_BROKER_PORT with the port that the preparer got. `$HOLDFAST_BROKER ctl $HOLDFAST_BROKER_FOLDER WORD...` runs rabbitmqctl on that broker.
+The command gets AMQP_URL, and HOLDFAST_BROKER_PORT with the port that the preparer got.
+`$HOLDFAST_BROKER ctl $HOLDFAST_BROKER_FOLDER WORD...` runs rabbitmqctl on that broker.
 The exit status is that of the command.
 """
 
@@ -70,8 +71,8 @@ def children(pid):
     return []
 
 
-def listens(port):
-    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), DEADLINE):
+def listens(port, address="127.0.0.1"):
+    with contextlib.suppress(OSError), socket.create_connection((address, port), DEADLINE):
         return True
     return False
 
@@ -79,10 +80,13 @@ def listens(port):
 class Broker:
     """A broker with a folder of its own. The folder and the ports stay the same when it starts again."""
 
+    address = "127.0.0.1"
+
     def __init__(self, program, folder):
         self.program, self.folder = program, pathlib.Path(folder)
         self.port = free_port(4)
         self.process = None
+        self.launcher, self.environment = [], None  # of a node of a cluster
 
     @property
     def second_port(self):
@@ -91,16 +95,20 @@ class Broker:
 
     @property
     def url(self):
-        return f"amqp://guest:guest@127.0.0.1:{self.port}/%2F"
+        return f"amqp://guest:guest@{self.address}:{self.port}/%2F"
 
-    def start(self):
+    def launch(self):
         expect(os.path.isfile(self.program), f"there is no program {self.program!r}: run scripts/rabbitmq")
         self.folder.mkdir(exist_ok=True)
         # The broker ends with this process, even if that is killed.
-        command = ["setpriv", "--pdeathsig", "KILL", self.program, "run", str(self.folder), str(self.port)]
+        command = ["setpriv", "--pdeathsig", "KILL", *self.launcher, self.program, "run", self.folder, str(self.port)]
         with open(self.folder / "output", "ab") as output:
-            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
-        until(lambda: listens(self.port) or self.process.poll() is not None, "the broker starts")
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                                            env=self.environment)
+
+    def start(self):
+        self.launch()
+        until(lambda: listens(self.port, self.address) or self.process.poll() is not None, "the broker starts")
         expect(self.process.poll() is None, f"the broker has ended:\n{(self.folder / 'output').read_text()[-2000:]}")
 
     def stop(self):
@@ -131,7 +139,7 @@ class Broker:
         self.signal(signal.SIGCONT)
 
     def ctl(self, *words):
-        done = subprocess.run([self.program, "ctl", str(self.folder), *words], stdin=subprocess.DEVNULL,
+        done = subprocess.run([*self.launcher, self.program, "ctl", str(self.folder), *words], stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, timeout=DEADLINE)
         expect(done.returncode == 0, f"rabbitmqctl {words}: status {done.returncode}\n{done.stdout}{done.stderr}")
         return done.stdout

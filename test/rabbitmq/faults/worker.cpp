@@ -13,6 +13,7 @@
 //   - --first-hold=MS: the same for the first turn of each coroutine
 //   - --busy=MS: for how long SIGUSR1 keeps the thread busy
 //   - --poll=MS: how often it asks for free slots while it waits
+//   - --lease-extra=MS: how much longer than a lease it keeps a slot without a token before it holds it
 //
 // SIGUSR1 keeps the only thread busy, so that the library cannot work. Meanwhile the process asks its slots whether
 // they are held. SIGUSR2 ends the present holds. SIGTERM ends the process when all is released and closed.
@@ -66,7 +67,7 @@ struct arguments {
   std::string url{}, name{}, log{}, who{};
   std::uint32_t create_with = 0;
   int coroutines = 1;
-  milliseconds lease = 2s, hold = 100ms, first_hold = -1ms, busy = 6s, poll = 1s;
+  milliseconds lease = 2s, hold = 100ms, first_hold = -1ms, busy = 6s, poll = 1s, lease_extra = 0ms;
 };
 
 arguments parse(int count, char** words) {
@@ -99,6 +100,8 @@ arguments parse(int count, char** words) {
       result.busy = milliseconds(std::stoll(value));
     else if (name == "--poll")
       result.poll = milliseconds(std::stoll(value));
+    else if (name == "--lease-extra")
+      result.lease_extra = milliseconds(std::stoll(value));
     else
       throw std::invalid_argument("unknown option " + std::string(word));
   }
@@ -171,6 +174,7 @@ private:
     result.create_with = given_.create_with;
     result.lease = given_.lease;
     result.tuning.poll_interval = given_.poll;
+    result.tuning.lease_extra = given_.lease_extra;
     result.log = [](const std::string& line) { std::cout << line << std::endl; };
     return result;
   }
