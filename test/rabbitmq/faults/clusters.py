@@ -15,11 +15,12 @@ usage: clusters.py PROGRAM WORKER [OPTION]...   PROGRAM is the one that scripts/
   --results FILE            adds the figures to a file of JSON, under the version of the broker
 
 Each node is in a network namespace of its own. The process that holds the slot is on the same host as node 1, and
-two processes that wait for the slot are on those of nodes 2 and 3. So each client reaches its node all the time. The
-crews run beside each other. They differ in the node on which the queues A and F are, and in the lease:
+two processes that wait for the slot are on those of nodes 2 and 3. So each client reaches its node all the time. A
+process keeps its slot although the slot is revoked. Several crews run beside each other. They differ in the lease, and
+in the node on which the queues A and F are:
 
 - far: on node 2, so that the holder does not reach them after the cut.
-- far_short: the same, with a short lease.
+- far_short, far_long: the same, with a short and a long lease.
 - near: on node 1, so that only the holder reaches them.
 - both: a copy is on each node (a mirrored queue, which only RabbitMQ 3 has), with a short lease.
 - both_extra: the same, and `lease_extra` is half of the tick time.
@@ -54,7 +55,7 @@ from crew import HOUR, LEASE, Crew  # noqa: E402
 from faults import SKIPPED, add_results, command, in_a_network_of_its_own  # noqa: E402
 
 NODES = 3
-USUAL_LEASE = 10  # seconds
+USUAL_LEASE, LONG_LEASE = 10, 20  # seconds
 TICK_TIME, SHORT_TICK_TIME = 10, 4  # seconds; Erlang's net_ticktime, which is 60 by default
 CUT, AFTER = 30, 30  # seconds: how long the network is cut, and how long it is watched afterwards
 POLL = 100  # milliseconds
@@ -72,8 +73,9 @@ class Kind(typing.NamedTuple):
     mirrored: bool = False
 
 
-CREWS = {"far": Kind(2, USUAL_LEASE), "far_short": Kind(2, LEASE), "near": Kind(1, USUAL_LEASE),
-         "both": Kind(1, LEASE, mirrored=True), "both_extra": Kind(1, LEASE, TICK_TIME // 2, mirrored=True)}
+CREWS = {"far": Kind(2, USUAL_LEASE), "far_short": Kind(2, LEASE), "far_long": Kind(2, LONG_LEASE),
+         "near": Kind(1, USUAL_LEASE), "both": Kind(1, LEASE, mirrored=True),
+         "both_extra": Kind(1, LEASE, TICK_TIME // 2, mirrored=True)}
 
 
 def address(host):
@@ -177,7 +179,7 @@ class Watch:
 
     def start(self, who, node, **options):
         self.crew.start(who, node.url, node.launcher, create_with=1, poll=POLL, lease=self.kind.lease * 1000,
-                        lease_extra=self.kind.extra * 1000, **options)
+                        lease_extra=self.kind.extra * 1000, stay=1, **options)
 
     def begin(self):
         """Makes the queues, and starts the processes."""

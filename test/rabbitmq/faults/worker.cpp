@@ -13,6 +13,7 @@
 //   - --first-hold=MS: the same for the first turn of each coroutine
 //   - --busy=MS: for how long SIGUSR1 keeps the thread busy
 //   - --poll=MS: how often it asks for free slots while it waits
+//   - --stay=1: slots are held for their whole time although they are revoked
 //   - --lease-extra=MS: how much longer than a lease it keeps a slot without a token before it holds it
 //
 // SIGUSR1 keeps the only thread busy, so that the library cannot work. Meanwhile the process asks its slots whether
@@ -67,6 +68,7 @@ struct arguments {
   std::string url{}, name{}, log{}, who{};
   std::uint32_t create_with = 0;
   int coroutines = 1;
+  bool stay = false;
   milliseconds lease = 2s, hold = 100ms, first_hold = -1ms, busy = 6s, poll = 1s, lease_extra = 0ms;
 };
 
@@ -100,6 +102,8 @@ arguments parse(int count, char** words) {
       result.busy = milliseconds(std::stoll(value));
     else if (name == "--poll")
       result.poll = milliseconds(std::stoll(value));
+    else if (name == "--stay")
+      result.stay = value == "1";
     else if (name == "--lease-extra")
       result.lease_extra = milliseconds(std::stoll(value));
     else
@@ -226,7 +230,7 @@ private:
     const int holds_to_end = holds_to_end_;
     asio::steady_timer timer(co_await asio::this_coro::executor);
     const std::stop_callback at_once(slot.stop_token(), [&] { timer.cancel(); });
-    while (!here.over && !ending_ && !slot.revoked() && holds_to_end == holds_to_end_ &&
+    while (!here.over && !ending_ && (given_.stay || !slot.revoked()) && holds_to_end == holds_to_end_ &&
            std::chrono::steady_clock::now() < end) {
       timer.expires_at(std::min(end, std::chrono::steady_clock::now() + look_every));
       co_await timer.async_wait(as_result);
