@@ -37,6 +37,7 @@ MODULES = (
     "bench/rabbitmq/results.py",
     "tools/long_results.py",
     "tools/consul_matrix.py",
+    "tools/rabbitmq_matrix.py",
     "tools/compiler_matrix.py",
 )
 
