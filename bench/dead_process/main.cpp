@@ -281,7 +281,7 @@ election_options of_election(const arguments& args) {
 void candidate(const arguments& args) {
   party one(args.address);
   election e(one.client, of_election(args));
-  const slot lead = e.campaign("child " + std::to_string(args.place), asio::use_future).get();
+  const leadership lead = e.campaign("child " + std::to_string(args.place), asio::use_future).get();
   if (lead.held()) say("leads");
   wait_for_the_end();
 }
