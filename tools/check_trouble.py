@@ -20,6 +20,7 @@ usage: check_trouble.py              checks; prints what differs
 """
 
 import ast
+import functools
 import pathlib
 import re
 import sys
@@ -154,6 +155,8 @@ class Code:
 
     def advised(self):
         """The texts that functions called ADVICE in this file return, as ends of log lines."""
+        if ADVICE not in self.tokens:
+            return
         for at, token in enumerate(self.tokens):
             if token != "return" or not any(ADVICE in self.tokens[header:begin] for begin, header in self.blocks(at)):
                 continue
@@ -168,7 +171,12 @@ def declared(tokens):
 
 def log_lines(files):
     """Returns {text: place} of all log lines, and a list of the places that cannot be read. `files`: {path: text}."""
-    codes = {path: Code(text) for path, text in files.items()}
+    return log_lines_of(tuple(files.items()))
+
+
+@functools.lru_cache(maxsize=1)  # the self-test changes the page many times, and the code seldom
+def log_lines_of(files):
+    codes = {path: Code(text) for path, text in files}
     everywhere = set().union(*(declared(code.tokens) for code in codes.values()))
     found, unread = {}, {}
     for path, code in codes.items():
