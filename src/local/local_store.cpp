@@ -71,7 +71,7 @@ private:
   /// Delivers an answer to the core. If the store is closed, the core must close, too, and is told so next.
   static void tell(const sink& to, protocol::core_event&& e, bool is_closed) {
     to->deliver(std::move(e));
-    if (is_closed) to->deliver(event::close{true, true});
+    if (is_closed) to->deliver(event::close{.lose_slots = true, .at_once = true});
   }
 
   void answer(action::create_session& a, const sink& to) {

@@ -45,7 +45,7 @@ failure link_impl::described(const refusal& why, const char* what) const {
 /// Delivers the answer to a request, which has failed if there is a code. A core whose client is closed is closed, too.
 void link_impl::deliver(const sink& to, protocol::broker_event&& e, const error_code& code) {
   to->deliver(std::move(e));
-  if (code == error::closed) to->deliver(event::close{true, true});
+  if (code == error::closed) to->deliver(event::close{.lose_slots = true, .at_once = true});
 }
 
 std::shared_ptr<connection> link_impl::connection_of(protocol::seat_id id) const {

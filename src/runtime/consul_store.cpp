@@ -111,7 +111,7 @@ auto consul_store::told(const sink& to, std::unique_ptr<diagnostics> details, Co
   return asio::bind_executor(client_.strand(), [to, details = std::move(details), convert = std::move(convert)](
                                                    error_code ec, auto... answer) {
     to->deliver(convert(ec, std::move(answer)..., std::move(*details)));
-    if (ec == error::closed) to->deliver(protocol::event::close{true, true});
+    if (ec == error::closed) to->deliver(protocol::event::close{.lose_slots = true, .at_once = true});
   });
 }
 
@@ -126,7 +126,7 @@ auto consul_store::told_unless_stopped(const sink& to, protocol::request_id id, 
   auto answered = [this, to, id, details = std::move(details), convert](error_code ec, auto answer) {
     if (has_ended(id)) return;
     to->deliver(convert(id, ec, std::move(answer), std::move(*details)));
-    if (ec == error::closed) to->deliver(protocol::event::close{true, true});
+    if (ec == error::closed) to->deliver(protocol::event::close{.lose_slots = true, .at_once = true});
   };
   return asio::bind_cancellation_slot(stop, asio::bind_executor(client_.strand(), std::move(answered)));
 }

@@ -200,12 +200,12 @@ void shell::close(pending<>&& waiting) {
   keep_running();
   if (closed_) return complete(std::move(waiting), error_code());
   closes_.push_back(std::move(waiting));
-  step(protocol::event::close{true}, runtime::now());
+  step(protocol::event::close{.lose_slots = true}, runtime::now());
 }
 
 void shell::abandon() noexcept {
   const locked lock(*this);
-  if (lock && !closed_) step(protocol::event::close{false}, runtime::now());
+  if (lock && !closed_) step(protocol::event::close{.lose_slots = false}, runtime::now());
 }
 
 // ---- under the lock
