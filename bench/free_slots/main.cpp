@@ -419,7 +419,8 @@ void many_die(const arguments& args) {
   std::string figure = granted == many_waiting ? ""
                                                : std::to_string(many_waiting - granted) + " not granted after " +
                                                      text(args.deadline, 0) + " s; the last of the others ";
-  if (granted != 0) figure += text((*std::max_element(grants.begin(), grants.end()) - stamp(begun)) / 1e6);
+  if (granted != 0)
+    figure += text(static_cast<double>(*std::max_element(grants.begin(), grants.end()) - stamp(begun)) / 1e6);
   std::string waits;
   for (int second = 1; second <= args.deadline; ++second) {
     const auto end = stamp(begun) + second * std::int64_t{1'000'000};
@@ -504,7 +505,9 @@ void far(const arguments& args) {
 std::string quantiles(std::vector<double> times) {
   if (times.empty()) return "none";
   std::sort(times.begin(), times.end());
-  const auto at = [&](double part) { return text(times[static_cast<std::size_t>(part * (times.size() - 1))]); };
+  const auto at = [&](double part) {
+    return text(times[static_cast<std::size_t>(part * static_cast<double>(times.size() - 1))]);
+  };
   return "p50 " + at(0.5) + ", p99 " + at(0.99) + ", max " + at(1);
 }
 
@@ -634,8 +637,8 @@ void crowd(const arguments& args) {
   auto begun = clock::now();
   std::this_thread::sleep_for(crowd_time);
   double took = seconds_since(begun);
-  const std::string quiet = text((counted.requests() - requests) / took, 1) + " requests/s, " +
-                            text((counted.bytes() - bytes) / took / 1024, 0) + " KiB/s";
+  const std::string quiet = text(static_cast<double>(counted.requests() - requests) / took, 1) + " requests/s, " +
+                            text(static_cast<double>(counted.bytes() - bytes) / took / 1024, 0) + " KiB/s";
   held.release(asio::use_future).get();
   std::this_thread::sleep_for(2s);
   const double before = cycles;
@@ -646,8 +649,8 @@ void crowd(const arguments& args) {
   took = seconds_since(begun);
   const double turns = cycles - before;
   row("crowd, " + std::to_string(crowd_size) + " at limit 1", args.ttl,
-      text((counted.requests() - requests) / turns, 1) + " requests and " +
-          text((counted.bytes() - bytes) / turns / 1024, 0) + " KiB a turn",
+      text(static_cast<double>(counted.requests() - requests) / turns, 1) + " requests and " +
+          text(static_cast<double>(counted.bytes() - bytes) / turns / 1024, 0) + " KiB a turn",
       text(turns / took, 1) + " turns/s of " + text(1s / duration<double>(crowd_hold), 0) +
           "; while one holds: " + quiet);
   waiting->kill();
