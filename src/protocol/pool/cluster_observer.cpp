@@ -96,7 +96,7 @@ void cluster_observer::refresh(member& m) {
   if (entry && m.holds() && m.grant != entry->modify_index) was_granted(m, *entry);
   if (!m.holds()) {
     parts_.slots.free_member(ctx_, m.gives_back);
-    m.forget_acceptance();
+    m.acceptance = {};
   }
   if (entry && m.waits()) m.waiting_index = entry->modify_index;
   if (m.waits() && before != standing::waiting) m.waiting_since = ctx_.now();
@@ -105,8 +105,8 @@ void cluster_observer::refresh(member& m) {
 /// This process did not remove the member's entry. The session has ended, or somebody has deleted the entry, or another
 /// process has taken back a grant that was not accepted.
 void cluster_observer::entry_has_gone(member& m) {
-  const bool is_accepted = m.acceptance == acceptance_state::not_needed;
-  session_care::drop(ctx_, parts_, m, is_accepted ? loss_reason::session_invalidated : loss_reason::not_accepted);
+  session_care::drop(ctx_, parts_, m,
+                     m.acceptance.is_open() ? loss_reason::not_accepted : loss_reason::session_invalidated);
 }
 
 void cluster_observer::was_granted(member& m, const contender& entry) {
@@ -131,7 +131,7 @@ void cluster_observer::refresh_returned(member& m) {
   if (m.phase == phase::moving || m.holds()) return;
   parts_.slots.free_member(ctx_, m.gives_back);
   m.has_returned = false;
-  m.forget_acceptance();
+  m.acceptance = {};
   m.idle_since = ctx_.now();
 }
 

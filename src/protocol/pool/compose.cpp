@@ -140,7 +140,7 @@ private:
     txn_.movers.push_back(m.id);
     const bool keeps_number = m.lost && m.slot != slot_id::none;  // until its user releases the slot
     if (const slot_number* const its = keeps_number ? nullptr : f_.number_of(m)) hand_on_number(m.session, its->number);
-    if (out && m.may_have_accepted) add(kv_operation::remove(f_.parts.keys.acceptance(m.session)));
+    if (out && m.acceptance.was_sent()) add(kv_operation::remove(f_.parts.keys.acceptance(m.session)));
     const std::string key = f_.parts.keys.entry(m.session);
     if (out) txn_.removed.push_back(m.session), add(kv_operation::remove(key));
     if (!in) return;
@@ -184,7 +184,7 @@ transaction compose_return(const facts& f, const std::vector<const member*>& who
     txn.returned.push_back(m->session);
     txn.operations.push_back(
         kv_operation::cas(f.parts.keys.entry(m->session), entry.value, m->grant, entry.flags | given_back_flag));
-    if (m->may_have_accepted) txn.operations.push_back(kv_operation::remove(f.parts.keys.acceptance(m->session)));
+    if (m->acceptance.was_sent()) txn.operations.push_back(kv_operation::remove(f.parts.keys.acceptance(m->session)));
     const slot_number* const its = f.number_of(*m);
     if (!its) continue;
     txn.operations.push_back(

@@ -68,7 +68,7 @@ void leave_all(moves& what, moves::list& waiting) {
 
 /// The number of operations for a session that leaves its slot or the queue. Its number and its acceptance go, too.
 std::size_t operations_of(const facts& f, const member& m, bool joins_again) {
-  return 1 + (joins_again ? 1 : 0) + (f.number_of(m) != nullptr ? 1 : 0) + (m.may_have_accepted ? 1 : 0);
+  return 1 + (joins_again ? 1 : 0) + (f.number_of(m) != nullptr ? 1 : 0) + (m.acceptance.was_sent() ? 1 : 0);
 }
 
 /// Cuts the moves down to those that fit into one write. The next write makes the rest.
@@ -145,14 +145,14 @@ private:
 };
 
 /// Decides which spare slots (we hold them, and nobody uses them) stay here, and which go back. A request is served
-/// only when none of its slots is `unaccepted`, and their numbers are locked. So the spares that make up such a request
-/// stay here until that is done, instead of going back to Consul in between.
+/// only when no acceptance of its slots is awaited, and their numbers are locked. So the spares that make up such a
+/// request stay here until that is done, instead of going back to Consul in between.
 void draft::sort_spares() {
   const std::vector<member_id>& spares = f_.parts.slots.spares();
   const auto usable = static_cast<std::size_t>(std::count_if(
       spares.begin(), spares.end(), [&](member_id id) { return !f_.must_go_back(f_.parts.members[id]); }));
   const bool awaits = f_.parts.options.numbered || std::any_of(spares.begin(), spares.end(), [&](member_id id) {
-                        return f_.parts.members[id].acceptance == acceptance_state::unaccepted;
+                        return f_.parts.members[id].acceptance.is_awaited();
                       });
   std::size_t awaited = awaits ? whole_requests(need_, usable) : 0;
   for (const member_id id : spares) {

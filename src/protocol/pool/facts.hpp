@@ -38,9 +38,7 @@ struct facts {
     const bool used_for_long = parts.situation.contested && time >= m.granted_at + parts.options.local_handoff_time;
     return m.handoffs > 0 && (used_for_long || must_yield());
   }
-  bool is_usable(const member& m) const {
-    return !must_go_back(m) && !lacks_number(m) && m.acceptance != acceptance_state::unaccepted;
-  }
+  bool is_usable(const member& m) const { return !must_go_back(m) && !lacks_number(m) && !m.acceptance.is_awaited(); }
 
   /// The time from which a release of the mutex grants nobody, so that clients without an entry can take it
   /// (`mutex_policy::yields_at`). `never` for a semaphore, and without a `yield_interval`.

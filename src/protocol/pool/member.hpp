@@ -35,10 +35,38 @@ inline constexpr transition<phase> phase_transitions[] = {
 };
 
 /// How far this process may rely on the grant of a session of its own (acceptance.hpp).
-enum class acceptance_state {
-  not_needed,   ///< there is no grant, or it has been accepted, or it is final without that
-  provisional,  ///< until `accept_by` the slot is held as if it were accepted
-  unaccepted    ///< nobody uses the slot before it is accepted, or before its entry shows that the grant is final
+class grant_acceptance {
+public:
+  /// False if there is no grant, or if it has been accepted, or if it is final without that.
+  bool is_open() const { return state_ != state::not_needed; }
+  /// Until `deadline` the slot is held as if the grant were accepted.
+  bool is_provisional() const { return state_ == state::provisional; }
+  /// Nobody uses the slot before the grant is accepted, or before the entry shows that the grant is final.
+  bool is_awaited() const { return state_ == state::awaited; }
+  /// The time until which the slot of a provisional grant may be used. Otherwise `never`.
+  time_point deadline() const { return deadline_; }
+  /// An acceptance was sent, so its key may exist.
+  bool was_sent() const { return was_sent_; }
+
+  void count_until(time_point deadline) {
+    state_ = state::provisional;
+    deadline_ = deadline;
+  }
+  void await() {
+    state_ = state::awaited;
+    deadline_ = never;
+  }
+  void sent() { was_sent_ = true; }
+  void accepted() {
+    state_ = state::not_needed;
+    deadline_ = never;
+  }
+
+private:
+  enum class state { not_needed, provisional, awaited };
+  state state_ = state::not_needed;
+  time_point deadline_ = never;
+  bool was_sent_ = false;
 };
 
 /// One session of a pool, and the slot that it stands for.
@@ -63,14 +91,12 @@ struct member : own_session {
   /// used again.
   bool lost = false;
 
-  acceptance_state acceptance = acceptance_state::not_needed;
+  grant_acceptance acceptance{};
   /// The time at which the last request was sent whose answer showed the entry waiting. The grant is later. Listings
   /// count only in a pool that accepts grants.
   time_point ungranted_at = time_point::min();
   std::uint64_t waiting_index =
       0;  ///< the entry's ModifyIndex while it waited. If it equals `grant`, only the record has shown the grant
-  time_point accept_by = never;    ///< if the grant is provisional, the time until which the slot may be used
-  bool may_have_accepted = false;  ///< an acceptance was sent, so the key of the acceptance may exist
 
   /// Its slot was released without writing the record, or that was tried. So its entry is marked, or may be. The
   /// session counts as holding for as long as the record names it or its entry may stand, but it serves no user.
@@ -81,13 +107,8 @@ struct member : own_session {
   bool holds() const { return standing == standing::holding; }
   bool waits() const { return standing == standing::waiting; }
   void had_no_grant(time_point at) { ungranted_at = std::max(ungranted_at, at); }
-  void forget_acceptance() {
-    acceptance = acceptance_state::not_needed;
-    accept_by = never;
-    may_have_accepted = false;
-  }
   /// The time until which the slot may be used.
-  time_point deadline() const { return std::min(lease.deadline(), accept_by); }
+  time_point deadline() const { return std::min(lease.deadline(), acceptance.deadline()); }
 };
 
 /// A session that must end.

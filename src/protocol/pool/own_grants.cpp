@@ -33,30 +33,32 @@ void own_grants::listed(context& ctx, pool_parts& parts, const snapshot& listing
 }
 
 void own_grants::granted(context& ctx, member& m, const contender& entry, const pool_options& o) {
-  m.forget_acceptance();
+  m.acceptance = {};
   if (!accepts_grants(o)) return;
   if (m.grant == m.waiting_index) {  // only the record has shown the grant: the entry tells whether it must be accepted
-    m.acceptance = acceptance_state::unaccepted;
+    m.acceptance.await();
     return;
   }
   if (!is_provisional(entry.flags)) return;
   const acceptance_times times = *acceptance_of(o.ttl);
   const bool is_fresh = m.ungranted_at != time_point::min() && ctx.now() <= m.ungranted_at + times.fresh;
-  m.acceptance = is_fresh ? acceptance_state::provisional : acceptance_state::unaccepted;
-  if (is_fresh) m.accept_by = m.ungranted_at + times.fresh + times.within;
+  if (is_fresh)
+    m.acceptance.count_until(m.ungranted_at + times.fresh + times.within);
+  else
+    m.acceptance.await();
 }
 
 /// If a provisional slot is in use and its time has expired, the slot is lost. A slot that is not in use must be
 /// accepted before it is used, unless enough time is left for the acceptance.
 void own_grants::check(context& ctx, pool_parts& parts, member& m) {
-  if (m.lost || m.acceptance != acceptance_state::provisional) return;
+  if (m.lost || !m.acceptance.is_provisional()) return;
   const bool is_used = m.slot != slot_id::none;
-  if (!ctx.due_or_wake(is_used ? m.accept_by : m.accept_by - acceptance_of(parts.options.ttl)->within * 3 / 4)) return;
+  const time_point by = m.acceptance.deadline();
+  if (!ctx.due_or_wake(is_used ? by : by - acceptance_of(parts.options.ttl)->within * 3 / 4)) return;
   if (is_used)
     return parts.slots.lose(ctx, m.slot, parts.members, loss_reason::not_accepted,
                             parts.failed(error::timed_out, "the grant was not accepted in time"));
-  m.acceptance = acceptance_state::unaccepted;
-  m.accept_by = never;
+  m.acceptance.await();
 }
 
 /// Sends acceptances. The pending write delays only the acceptances of the members that it moves. The write does not
@@ -65,10 +67,10 @@ void own_grants::accept(context& ctx, pool_parts& parts) {
   std::vector<acceptances::grant> grants;
   is_any_open_ = false;
   for (const auto& [id, m] : parts.members) {
-    const bool is_open = m.acceptance != acceptance_state::not_needed && m.holds() && m.is_ready() && !m.lost &&
-                         !m.has_returned && m.grant != m.waiting_index;
+    const bool is_open =
+        m.acceptance.is_open() && m.holds() && m.is_ready() && !m.lost && !m.has_returned && m.grant != m.waiting_index;
     if (!is_open || sent_.is_under_way(id)) continue;
-    const bool is_late = m.acceptance == acceptance_state::unaccepted;
+    const bool is_late = m.acceptance.is_awaited();
     if (!ctx.due_or_wake(is_late ? ctx.now() : m.granted_at + parts.options.accept_delay)) continue;
     if (m.gives_back == slot_id::none && grants.size() != accepted_at_once)
       grants.push_back({id, m.grant});
@@ -83,7 +85,7 @@ void own_grants::accept(context& ctx, pool_parts& parts) {
   std::vector<kv_operation> operations;
   for (const acceptances::grant& each : grants) {
     member& m = parts.members[each.id];
-    m.may_have_accepted = true;
+    m.acceptance.sent();
     operations.push_back(kv_operation::check_index(parts.keys.entry(m.session), each.index));
     operations.push_back(kv_operation::lock(parts.keys.acceptance(m.session), parts.options.description, m.session));
   }
@@ -102,10 +104,9 @@ bool own_grants::answered(context& ctx, pool_parts& parts, event::txn_done& e) {
   sent_.works();
   for (const acceptances::grant& each : *grants) {
     member* const m = parts.members.find(each.id);
-    if (!m || m->grant != each.index || m->lost || m->acceptance == acceptance_state::not_needed) continue;
-    if (m->acceptance == acceptance_state::provisional && ctx.now() >= m->accept_by) continue;  // too late for its user
-    m->acceptance = acceptance_state::not_needed;
-    m->accept_by = never;
+    if (!m || m->grant != each.index || m->lost || !m->acceptance.is_open()) continue;
+    if (m->acceptance.is_provisional() && ctx.now() >= m->acceptance.deadline()) continue;  // too late for its user
+    m->acceptance.accepted();
     if (m->slot != slot_id::none) parts.slots.report(ctx, *m, parts.members);
   }
   return true;

@@ -50,9 +50,8 @@ void slot_ledger::lose(context& ctx, slot_id id, members& all, loss_reason reaso
   slot* s = find(id);
   if (!s) return;
   // If the grant was not accepted, other processes take the slot back, although its user may still use it.
-  if (protects_slot(reason) && std::any_of(s->members.begin(), s->members.end(), [&](member_id each) {
-        return all[each].acceptance != acceptance_state::not_needed;
-      }))
+  if (protects_slot(reason) &&
+      std::any_of(s->members.begin(), s->members.end(), [&](member_id each) { return all[each].acceptance.is_open(); }))
     reason = loss_reason::not_accepted;
   if (mark_lost(*s, all)) ctx.act(action::lose{id, reason, std::move(why)});
 }
