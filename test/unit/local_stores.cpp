@@ -59,6 +59,24 @@ ASYNC_TEST_CASE(stores_share_slots_only_with_their_copies, 20s) {
   BOOST_TEST((next.fencing_token() > fencing_token()));
 }
 
+ASYNC_TEST_CASE(what_is_cancelled_is_answered_soon, 20s) {
+  const local_store store(ex);
+  semaphore sem(store, of(1));
+  slot held = co_await sem.acquire();
+  asio::cancellation_signal stop_acquire, stop_wait;
+  std::optional<error_code> acquired, lost;
+  sem.acquire(asio::bind_cancellation_slot(stop_acquire.slot(), [&](error_code ec, slot) { acquired = ec; }));
+  held.wait_lost(asio::bind_cancellation_slot(stop_wait.slot(), [&](error_code ec, loss_reason) { lost = ec; }));
+  stop_acquire.emit(asio::cancellation_type::total);
+  stop_wait.emit(asio::cancellation_type::total);
+  for (int i = 0; i < 200 && !(acquired && lost); ++i) co_await test::pause(1ms);
+  BOOST_REQUIRE(acquired.has_value());
+  BOOST_REQUIRE(lost.has_value());
+  BOOST_TEST(*acquired == asio::error::operation_aborted);
+  BOOST_TEST(*lost == asio::error::operation_aborted);
+  BOOST_TEST(held.held());
+}
+
 ASYNC_TEST_CASE(a_loss_requests_a_stop, 20s) {
   const local_store store(ex);
   semaphore sem(store, of(1));

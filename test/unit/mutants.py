@@ -14,6 +14,7 @@ usage: mutants.py BUILD [NAME...]      builds them in this build folder, runs th
        mutants.py --self-test          shows that it is able to fail
 """
 
+import fnmatch
 import pathlib
 import re
 import subprocess
@@ -242,9 +243,13 @@ def self_test():
     entered = 'Entering test suite "foo"\nx: Entering test case "a"\ny: Entering test case "b"\n'
     assert judge(mutant, 1, unended(entered))["found_by"] == "foo/b" and unended("") == ""
     mutation.check_texts(MUTANTS, mutation.SOURCES)
-    tests = {each.stem for each in pathlib.Path(__file__).parent.glob("*.cpp")}
+    files = pathlib.Path(__file__).parent.glob("*.cpp")
+    begin = re.compile(r"^[A-Z_]+(?:CASE|TEMPLATE|RULE)\((\w+)", re.MULTILINE)
+    cases = {each.stem: begin.findall(each.read_text(encoding="utf-8")) for each in files}
     for each in MUTANTS:
-        assert each.suites and not {one.partition("/")[0] for one in each.suites.split()} - tests, f"{each.name}: a suite is missing"
+        assert each.suites, each.name
+        for suite, _, case in (one.partition("/") for one in each.suites.split()):
+            assert fnmatch.filter(cases.get(suite, []), case or "*"), f"{each.name}: there is no {suite}/{case}"
         assert not each.file.startswith("protocol/"), f"{each.name} belongs to test/sim/mutants.py"
         assert all(one.endswith(".cpp") for one in each.sources()), f"{each.name}: name the files to compile"
 
