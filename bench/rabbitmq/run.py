@@ -152,7 +152,8 @@ def measure(bench, few, many):
         yield f"handoff {contenders}/1 of seed clients", bench.seed_handoff(contenders)
     yield f"pool {many}/4", bench.pool(many)
     yield f"waiting {many}", bench.standing("waiting", many)
-    yield f"idle {many}", bench.standing("idle", min(many, 100))
+    held = min(many, 100)
+    yield f"idle {held}", bench.standing("idle", held)
 
 
 def describe(broker):

@@ -12,8 +12,9 @@ namespace holdfast::protocol {
 
 void broker_pool::step(broker_event&& e, time_point now, broker_actions& out) {
   ctx_.begin(now, out);
+  const bool is_of_a_user = std::holds_alternative<event::acquire>(e) || std::holds_alternative<event::release>(e);
   std::visit([this](auto& concrete) { on(concrete); }, e);
-  advance();
+  if (!is_of_a_user || !serve_only()) advance();
   ctx_.end();
 }
 

@@ -96,6 +96,8 @@ private:
   void check_belief(seat& s);
   void check_request();
   void fail_waiters();
+  bool serve_only();
+  bool would_do_nothing();
   void serve();
   void give_back();
   bool may_hand_on(const seat& s) const;

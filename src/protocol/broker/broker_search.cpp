@@ -19,6 +19,7 @@ void broker_pool::search() {
   if (search_.is(slot_search::phase::waiting) && ctx_.due_or_wake(search_.poll_at())) search_.begin(false);
   attempt();
   deny_tries();
+  if (search_.is(slot_search::phase::waiting)) ctx_.wake_at(search_.poll_at());  // the round may have ended just now
 }
 
 /// Asks for as many slots at once as there are waiters without an attempt.

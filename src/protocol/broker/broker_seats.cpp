@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "protocol/base/invariant.hpp"
 #include "protocol/broker/broker_pool.hpp"
 
 // The order in which the parts act, the seats and their users, and the close.
@@ -74,6 +75,29 @@ void broker_pool::fail_waiters() {
     return each.second.is(seat::phase::held) || each.second.is(seat::phase::cleansing);
   });
   if (!has_connection) waiters_.fail_since(ctx_, outage_.since(), options_.give_up_after, outage_.last());
+}
+
+/// Serves the queue after an acquire or a release. Returns true if nothing else has to be done. This is so if users
+/// have all seats, and others wait in any case: then neither the search nor a seat depends on how many wait.
+bool broker_pool::serve_only() {
+  if (now() >= ctx_.wake() || closing_.has_begun() || outage_.on() || hint_.hint != hint_id::none) return false;
+  if (!search_.is(slot_search::phase::waiting) && !search_.is(slot_search::phase::probing)) return false;
+  serve();
+  const bool all_wait = !waiters_.empty() && waiters_.patient() == waiters_.size();
+  const bool all_used =
+      std::all_of(seats_.begin(), seats_.end(), [](const auto& each) { return each.second.user != slot_id::none; });
+  if (!all_wait || !all_used || seats_.empty()) return false;
+  ctx_.wake_at(waiters_.first_deadline());
+  check_invariant("nothing but the queue was to be served", [this] { return would_do_nothing(); });
+  return true;
+}
+
+/// Whether `advance` would do nothing; for the invariant above.
+bool broker_pool::would_do_nothing() {
+  const time_point before = ctx_.wake();
+  const std::size_t actions = ctx_.actions();
+  advance();
+  return ctx_.forget_times(before) >= before && ctx_.actions() == actions;
 }
 
 void broker_pool::serve() {
