@@ -233,6 +233,14 @@ def guard_of(run):
     return int(pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()[0])
 
 
+def kill(run):
+    """Kills the program with its guard. They are stopped before, because the one that outlives the other acts on it."""
+    pids = guard_of(run), run.pid
+    for number in signal.SIGSTOP, signal.SIGKILL:
+        for pid in pids:
+            os.kill(pid, number)
+
+
 def a_dead_holder_frees_its_slot_at_once(test):
     """The TTL is so long that without the run directory the case would not end in time."""
     for flags, prefix in (["--ttl=600s"], "dead/mutex"), (["--ttl=600s", "-n", "2", "--numbered"], "dead/semaphore"):
@@ -244,8 +252,7 @@ def a_dead_holder_frees_its_slot_at_once(test):
                 each.stdout.readline()
             with test.started("run", *flags, prefix, "echo next $HOLDFAST_SLOT", **variables) as second:
                 test.until(prefix, lambda now: now["queue"])
-                os.kill(guard_of(holders[0]), signal.SIGKILL)
-                holders[0].kill()
+                kill(holders[0])
                 expect(second.stdout.readline().startswith("next"), "the slot is not free")
                 expect(second.wait(DEADLINE) == 0, f"status {second.returncode}")
             holders[0].wait()
@@ -266,10 +273,7 @@ def a_slot_stays_while_a_process_of_the_dead_command_lives(test):
             heir = int(first.stdout.readline())
             with test.started("run", "--ttl=600s", "heir", "echo next", **variables) as second:
                 test.until("heir", lambda now: now["queue"])
-                for pid in guard_of(first), first.pid:  # both at once: neither may end the group
-                    os.kill(pid, signal.SIGSTOP)
-                for pid in guard_of(first), first.pid:
-                    os.kill(pid, signal.SIGKILL)
+                kill(first)
                 first.wait()
                 expect(test.run("run", "--ttl=600s", "-timeout=1s", "heir", "true", status=1, **variables)[1],
                        "the slot is free")
@@ -328,8 +332,7 @@ def why_somebody_waits(test):
         shown = test.run("explain", "why", **variables)[0]
         expect("2 of 2 slots held, 1 waiting" in shown and "alive on this host" in shown, shown)
         expect("not known here" in shown and f"{waiter} (" in shown and "It is next." in shown, shown)
-        os.kill(guard_of(holders[0]), signal.SIGKILL)
-        holders[0].kill()
+        kill(holders[0])
         holders[0].wait()
         shown = test.run("explain", "why", **variables)[0]
         expect("is gone" in shown and "20m after its last renewal" in shown, shown)
