@@ -10,10 +10,12 @@
 #include <chrono>
 #include <holdfast/holdfast.hpp>
 #include <holdfast/local_store.hpp>
+#include <holdfast/prometheus.hpp>
 #include <holdfast/testing/server.hpp>
 #include <iostream>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -145,6 +147,17 @@ asio::awaitable<void> test_of_a_loss(holdfast::local_store store) {  // holdfast
 }
 // } readme
 
+// readme prometheus {
+std::string metrics_of(const holdfast::consul::client& consul, const holdfast::semaphore& sem) {
+  holdfast::prometheus_text metrics([](std::string_view prefix) {
+    return std::string(prefix.substr(0, prefix.find('/')));  // "service" for "service/reports"
+  });
+  metrics.add(sem);
+  metrics.add(consul, "consul");
+  return metrics.text();  // the reply to GET /metrics
+}
+// } readme
+
 asio::awaitable<void> run_all(holdfast::consul::client consul) {
   co_await test_of_a_loss(holdfast::local_store(consul.get_executor()));
   holdfast::semaphore kept(consul, {.prefix = "service/reports", .limit = 3});
@@ -169,6 +182,7 @@ asio::awaitable<void> run_all(holdfast::consul::client consul) {
   const holdfast::semaphore_status now = co_await admin.inspect();
   co_await admin.evict(now.holders.front().session);
   co_await careful(consul, std::move(slot));
+  say(metrics_of(consul, kept).substr(0, 6));
   co_await kept.close();
   co_await consul.remove_tree("service/");
 }

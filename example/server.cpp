@@ -8,6 +8,7 @@
 //                 503 means that no slot was free in time, that the acquire failed (as when Consul cannot be reached),
 //                 or that the slot was lost.
 //   GET /status   Replies with the statistics of this server's semaphore.
+//   GET /metrics  Replies with these statistics and those of the client, for Prometheus.
 //
 // One semaphore serves all requests. The requests queue in this process and share a few Consul sessions. A thousand
 // waiting clients therefore cost Consul no more than a few do.
@@ -28,6 +29,7 @@
 #include <boost/beast/http.hpp>
 #include <chrono>
 #include <holdfast/holdfast.hpp>
+#include <holdfast/prometheus.hpp>
 #include <iostream>
 #include <string>
 #include <string_view>
@@ -67,13 +69,16 @@ response reply(http::status status, std::string text) {
 
 class server {
 public:
-  server(asio::io_context& io, holdfast::consul::client consul, const options& o)
+  server(asio::io_context& io, const holdfast::consul::client& consul, const options& o)
       : options_(o),
-        semaphore_(std::move(consul), semaphore_of(o)),
-        acceptor_(io, tcp::endpoint(asio::ip::make_address(o.address), static_cast<unsigned short>(o.port))) {}
+        semaphore_(consul, semaphore_of(o)),
+        acceptor_(io, tcp::endpoint(asio::ip::make_address(o.address), static_cast<unsigned short>(o.port))) {
+    metrics_.add(semaphore_);
+    metrics_.add(consul, "consul");
+  }
 
   asio::awaitable<void> run() {
-    std::cout << "listening on http://" << acceptor_.local_endpoint() << ", /work and /status" << std::endl;
+    std::cout << "listening on http://" << acceptor_.local_endpoint() << ", /work, /status and /metrics" << std::endl;
     for (;;) {
       auto [failed, socket] = co_await acceptor_.async_accept(asio::as_tuple(asio::use_awaitable));
       if (!acceptor_.is_open()) co_return;
@@ -130,7 +135,8 @@ private:
 
   asio::awaitable<response> handle(request asked) {
     if (asked.target() == "/status") co_return status();
-    if (asked.target() != "/work") co_return reply(http::status::not_found, "try /work or /status");
+    if (asked.target() == "/metrics") co_return metrics();
+    if (asked.target() != "/work") co_return reply(http::status::not_found, "try /work, /status or /metrics");
     if (asked.method() != http::verb::get) co_return reply(http::status::method_not_allowed, "GET, please");
 
     holdfast::diagnostics why;
@@ -155,16 +161,26 @@ private:
   }  // the slot's destructor releases it for the next request, here or at another server
 
   response status() const {
-    const holdfast::semaphore_statistics s = semaphore_.statistics();
+    const holdfast::lock_statistics s = semaphore_.statistics();
     return reply(http::status::ok, "limit " + std::to_string(semaphore_.limit()) + ", held here " +
                                        std::to_string(s.held) + ", waiting here " + std::to_string(s.waiting) +
                                        ", granted " + std::to_string(s.granted) +
                                        ", of these handed on without a request " + std::to_string(s.handoffs) +
-                                       ", lost " + std::to_string(s.lost));
+                                       ", lost " + std::to_string(s.lost.total()));
+  }
+
+  response metrics() const {
+    response r{http::status::ok, 11};
+    r.set(http::field::content_type, std::string(holdfast::prometheus_text::content_type));
+    r.keep_alive(false);
+    r.body() = metrics_.text();
+    r.prepare_payload();
+    return r;
   }
 
   const options& options_;
   holdfast::semaphore semaphore_;
+  holdfast::prometheus_text metrics_;
   tcp::acceptor acceptor_;
   int connections_ = 0;
 };

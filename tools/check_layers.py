@@ -24,6 +24,8 @@ COMMON = {"holdfast/error.hpp", "holdfast/tls_options.hpp", "holdfast/diagnostic
 BUILD = "holdfast/detail/build.hpp"  # in every public header that includes Boost
 # The headers with which operations begin and end. Locks and the client share them.
 OPERATIONS = ("holdfast/detail/initiation.hpp", "holdfast/error_with_diagnostics.hpp")
+# Counters and histograms, of locks and of the client.
+HISTOGRAM = "holdfast/histogram.hpp"
 # The headers of what is held, which semaphores on every backend share.
 HOLDS = ("holdfast/hold.hpp", "holdfast/slot_source.hpp", "holdfast/with_slot.hpp")
 
@@ -81,17 +83,18 @@ LAYERS = {
     "src/net": Layer(("net/", *COMMON), ("boost/",)),
     **{
         f"src/consul/{each}": Layer(
-            (*inside("consul", each, CLIENT), "consul/net_names.hpp", "holdfast/consul/", *COMMON), ("boost/",)
+            (*inside("consul", each, CLIENT), "consul/net_names.hpp", "lifetime/tally.hpp", "holdfast/consul/", *COMMON),
+            ("boost/",),
         )
         for each in CLIENT
     },
-    "src/lifetime": Layer(("lifetime/", *OPERATIONS), ("boost/asio/", *SYSTEM_ONLY)),
+    "src/lifetime": Layer(("lifetime/", *OPERATIONS, HISTOGRAM), ("boost/asio/", *SYSTEM_ONLY)),
     "src/consul": Layer(("consul/", "net/", "lifetime/", "holdfast/consul/", "holdfast/version.hpp", *COMMON), ("boost/",)),
     "src/rabbitmq": Layer(
         ("rabbitmq/", "protocol/", "net/", "lifetime/", "holdfast/rabbitmq/", "holdfast/version.hpp", *COMMON), ("boost/",)
     ),
     "include/holdfast/rabbitmq": Layer(("holdfast/rabbitmq/", BUILD, *HOLDS, *OPERATIONS, *COMMON), ("boost/",)),
-    "include/holdfast/consul": Layer(("holdfast/consul/", BUILD, *OPERATIONS, *COMMON), ("boost/",)),
+    "include/holdfast/consul": Layer(("holdfast/consul/", BUILD, HISTOGRAM, *OPERATIONS, *COMMON), ("boost/",)),
     "include/holdfast/testing": Layer(("holdfast/testing/", "holdfast/consul/", BUILD, *COMMON), ("boost/",)),
     "src/testing": Layer(("testing/", "holdfast/testing/", "holdfast/consul/", "consul/", "net/", "lifetime/", *COMMON), ("boost/",)),
     "src/rabbitmq_runtime": Layer(

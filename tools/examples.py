@@ -170,6 +170,10 @@ def server(folder):
             expect((headers["Retry-After"] == "1") == (status == 503), "Retry-After comes with 503 only")
         status, _, text = get(url[0] + "/status")
         expect_lines(text, "limit 2, held here 0, .*granted 2")
+        status, headers, text = get(url[0] + "/metrics")
+        expect(headers["Content-Type"].startswith("text/plain; version=0.0.4"), "Prometheus would not know the format")
+        expect_lines(text, r'^holdfast_acquires_total\{lock="server/example",kind="semaphore",outcome="granted"\} 2$',
+                     r'^holdfast_client_requests_total\{client="consul",kind="transact",outcome="ok"\} \d+$')
         expect(get(url[0] + "/other")[0] == 404, "there is no such page")
 
         # A pending request is answered before the server stops.

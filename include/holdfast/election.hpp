@@ -9,6 +9,7 @@
 #include <holdfast/mutex.hpp>
 #include <holdfast/options.hpp>
 #include <holdfast/slot.hpp>
+#include <holdfast/statistics.hpp>
 #include <holdfast/with_slot.hpp>
 #include <memory>
 #include <optional>
@@ -34,6 +35,7 @@ namespace detail {
 
 class election_impl;
 class observation;
+class statistics_access;
 
 asio::any_io_executor executor_of(const election_impl&) noexcept;
 asio::any_io_executor executor_of(const observation&) noexcept;
@@ -230,6 +232,8 @@ public:
   bool valid() const noexcept { return impl_ != nullptr; }
   executor_type get_executor() const noexcept { return detail::executor_of(*impl_); }
   const std::string& key() const noexcept;
+  /// The statistics of all candidates and terms of this election in this process.
+  lock_statistics statistics() const;
 
   /// Becomes a candidate. Completes when the election is won, without a time limit. The write that wins the election
   /// also puts `value` into the key. Before that, operators can read the value in the candidate's entry below the key.
@@ -267,6 +271,7 @@ private:
     return detail::begin_operation_as<leadership, hold>(impl_, std::move(start), std::forward<Token>(token));
   }
 
+  friend class detail::statistics_access;
   std::shared_ptr<const detail::election_impl> impl_;
 };
 

@@ -12,27 +12,17 @@
 #include <holdfast/error.hpp>
 #include <holdfast/hold.hpp>
 #include <holdfast/options.hpp>
+#include <holdfast/statistics.hpp>
 #include <memory>
 #include <optional>
 #include <utility>
 
 namespace holdfast {
 
-/// Counters of one semaphore, mutex or mutex set in this process. `granted`, `handoffs` and `lost` count since its
-/// construction. `waiting`, `sessions` and `held` are current values. An acquire of several slots counts once, except
-/// in `sessions`.
-struct semaphore_statistics {
-  std::uint64_t granted = 0;   ///< acquires that completed with a slot
-  std::uint64_t handoffs = 0;  ///< grants of a slot that this process already had, without a request
-  std::uint64_t lost = 0;      ///< held slots that were lost
-  std::uint64_t waiting = 0;   ///< acquires that wait
-  std::uint64_t sessions = 0;  ///< Consul sessions, with those being created, without those being destroyed
-  std::uint64_t held = 0;      ///< handles that hold
-};
-
 namespace detail {
 
 class shell;
+class statistics_access;
 
 struct acquire_request {
   std::uint32_t count = 1;
@@ -74,7 +64,7 @@ public:
   bool valid() const noexcept { return impl_ != nullptr; }
   /// The executor of the client or store. Empty once the execution context has been destroyed.
   executor_type get_executor() const noexcept { return detail::executor_of(*impl_); }
-  semaphore_statistics statistics() const noexcept;
+  lock_statistics statistics() const noexcept;
 
   /// Closes the semaphore, mutex or mutex set. Waiting acquires fail with error::closed. Held slots are lost
   /// (loss_reason::closed). Everything that this object has in Consul is released, and its sessions are destroyed.
@@ -101,6 +91,7 @@ protected:
   slot_source& operator=(slot_source&& other) noexcept;
   ~slot_source();
 
+  friend class detail::statistics_access;
   explicit slot_source(std::shared_ptr<detail::shell> impl) noexcept : impl_(std::move(impl)) {}
   /// `Held` is the handle that this kind of lock grants: `slot`, or a type that is derived from it.
   template <class Held, class Token>

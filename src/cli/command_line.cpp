@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "cli/arguments.hpp"
+#include "cli/export.hpp"
 #include "cli/operate.hpp"
 #include "cli/run.hpp"
 #include "cli/serve_fake.hpp"
@@ -204,6 +205,7 @@ public:
         add_rabbitmq(kind::wait, "wait", "Wait until no slot on RabbitMQ is held, or this one is not");
     wait->add_option("slot", operator_.limit, "The number of the slot; all if it is missing");
     wait->add_option("--within", within_, "Give up after this time, for example 30s");
+    add_export();
     CLI::App* const fake = app_.add_subcommand("serve-fake", "Run a model of Consul on 127.0.0.1, to try things out");
     fake->add_option("--port", port_, "The port; 0: any that is free")->capture_default_str();
     fake->callback([this] { status_ = serve_fake(port_); });
@@ -223,7 +225,7 @@ public:
       const int status = app_.exit(stopped, std::cout, std::cerr);
       return status == 0 ? 0 : 1;
     } catch (const usage_error& wrong) {
-      std::fprintf(stderr, "holdfast: %s\nholdfast run --help lists the flags.\n", wrong.what());
+      std::fprintf(stderr, "holdfast: %s\nholdfast COMMAND --help lists the flags.\n", wrong.what());
       return 1;
     }
     return status_;
@@ -274,6 +276,24 @@ private:
     elect->callback([this] {
       run_options_.elects = true;
       start_run();
+    });
+  }
+
+  void add_export() {
+    CLI::App* const exporter =
+        app_.add_subcommand("export", "Serve the state of semaphores to Prometheus, until Ctrl-C");
+    exporter->footer(
+        "The metrics are at /metrics. Each scrape reads each prefix once. Anybody who can connect to the address can "
+        "read the metrics.");
+    exporter->add_option("prefix", export_.prefixes, "The prefixes of semaphores and mutexes")->required();
+    exporter->add_option("--listen", export_.listen, "The address; port 0: any that is free")->capture_default_str();
+    connection_.add_to(*exporter);
+    exporter->callback([this] {
+      for (std::string& prefix : export_.prefixes) prefix = without_leading_slash(std::move(prefix));
+      std::sort(export_.prefixes.begin(), export_.prefixes.end());
+      export_.prefixes.erase(std::unique(export_.prefixes.begin(), export_.prefixes.end()), export_.prefixes.end());
+      export_.consul = connection_.config();
+      status_ = serve_metrics(export_);
     });
   }
 
@@ -424,6 +444,7 @@ private:
   connection_flags connection_;
   rabbitmq_flags rabbitmq_;
   run_options run_options_;
+  export_options export_;
   operator_command operator_;
   run_arguments split_;
   std::string limit_text_ = "1", name_, timeout_, monitor_retry_, grace_ = "5s", ttl_ = "15s", session_node_, within_;

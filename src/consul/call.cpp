@@ -57,8 +57,10 @@ private:
   char separator_ = '?';
 };
 
-call start_call(const call_settings& settings, std::string_view name, std::string key, const request_options& options) {
+call start_call(const call_settings& settings, request_kind kind, std::string_view name, std::string key,
+                const request_options& options) {
   call c;
+  c.kind = kind;
   c.name = name;
   c.key = std::move(key);
   c.retry = options.retry;
@@ -123,9 +125,9 @@ void finish_call(call& c, const call_settings& settings, std::string_view method
   c.request.waits_in_outage = c.retry;
 }
 
-call make_read(const call_settings& settings, std::string_view name, std::string key, target where,
+call make_read(const call_settings& settings, request_kind kind, std::string_view name, std::string key, target where,
                const read_options& options) {
-  call c = start_call(settings, name, std::move(key), options.request);
+  call c = start_call(settings, kind, name, std::move(key), options.request);
   if (options.index != 0) {
     // To Consul a wait of 0 means its default of 5 minutes, and more than 10 minutes means 10.
     if (options.wait < milliseconds(1) || options.wait > time_max) c.refused = error::invalid_option;
@@ -140,7 +142,7 @@ call make_read(const call_settings& settings, std::string_view name, std::string
 
 call make_key_read(const call_settings& settings, std::string_view name, const std::string& key, target where,
                    const read_options& options) {
-  call c = make_read(settings, name, key, std::move(where), options);
+  call c = make_read(settings, request_kind::kv_read, name, key, std::move(where), options);
   check_key(c, key);
   return c;
 }
@@ -220,7 +222,7 @@ call make_call(const call_settings& settings, const keys_request& request) {
 }
 
 call make_call(const call_settings& settings, const write_request& request) {
-  call c = start_call(settings, name_of(request.verb), request.key, request.options);
+  call c = start_call(settings, request_kind::kv_write, name_of(request.verb), request.key, request.options);
   c.does = effect::write;
   check_key(c, request.key, may_create(request));
   target where("/v1/kv/");
@@ -235,7 +237,7 @@ call make_call(const call_settings& settings, const write_request& request) {
 }
 
 call make_call(const call_settings& settings, const session_create_request& request) {
-  call c = start_call(settings, "create_session", {}, request.options);
+  call c = start_call(settings, request_kind::session_create, "create_session", {}, request.options);
   c.does = effect::write;
   if (request.session.ttl < milliseconds(0)) c.refused = error::invalid_ttl;
   if (request.session.lock_delay < milliseconds(0) || request.session.lock_delay > lock_delay_max) {
@@ -247,7 +249,7 @@ call make_call(const call_settings& settings, const session_create_request& requ
 }
 
 call make_call(const call_settings& settings, const session_renew_request& request) {
-  call c = start_call(settings, "renew_session", request.id, request.options);
+  call c = start_call(settings, request_kind::session_renew, "renew_session", request.id, request.options);
   c.where = connection_class::renewal;
   c.does = effect::idempotent;
   target where("/v1/session/renew/");
@@ -256,7 +258,7 @@ call make_call(const call_settings& settings, const session_renew_request& reque
 }
 
 call make_call(const call_settings& settings, const session_destroy_request& request) {
-  call c = start_call(settings, "destroy_session", request.id, request.options);
+  call c = start_call(settings, request_kind::session_destroy, "destroy_session", request.id, request.options);
   c.does = effect::idempotent;
   target where("/v1/session/destroy/");
   finish_call(c, settings, "PUT", where.segment(request.id));
@@ -266,11 +268,11 @@ call make_call(const call_settings& settings, const session_destroy_request& req
 call make_call(const call_settings& settings, const session_info_request& request) {
   target where("/v1/session/info/");
   where.segment(request.id);
-  return make_read(settings, "session", request.id, std::move(where), request.options);
+  return make_read(settings, request_kind::session_read, "session", request.id, std::move(where), request.options);
 }
 
 call make_call(const call_settings& settings, const node_register_request& request) {
-  call c = start_call(settings, "register_node", request.node.name, request.options);
+  call c = start_call(settings, request_kind::node_write, "register_node", request.node.name, request.options);
   c.does = effect::idempotent;
   if (request.node.name.empty() || request.node.address.empty()) c.refused = error::invalid_option;
   // Consul reads the datacenter only from the body here. A node is in no namespace.
@@ -287,14 +289,14 @@ call make_call(const call_settings& settings, const node_read_request& request) 
   elsewhere.consul_namespace.clear();  // a node is in no namespace
   target where("/v1/catalog/node/");
   where.segment(request.name);
-  call c = make_read(elsewhere, "node", request.name, std::move(where), request.options);
+  call c = make_read(elsewhere, request_kind::node_read, "node", request.name, std::move(where), request.options);
   if (request.name.empty()) c.refused = error::invalid_option;
   return c;
 }
 
 call make_call(const call_settings& settings, const txn_request& request, std::size_t operations_max) {
-  call c = start_call(settings, "transact", request.operations.empty() ? std::string() : request.operations.front().key,
-                      request.options);
+  call c = start_call(settings, request_kind::transact, "transact",
+                      request.operations.empty() ? std::string() : request.operations.front().key, request.options);
   c.does = effect::write;
   if (request.operations.size() > operations_max) {
     c.refused = error::too_large;

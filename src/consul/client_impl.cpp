@@ -21,6 +21,13 @@ namespace {
 // the client assumes that the agent had accepted the query.
 constexpr std::chrono::seconds cut_after{1};
 
+request_outcome outcome_of(const error_code& ended) {
+  if (!ended) return request_outcome::ok;
+  if (ended == asio::error::operation_aborted) return request_outcome::cancelled;
+  const bool failed = ended == condition::unavailable || ended == condition::outcome_unknown;
+  return failed ? request_outcome::failed : request_outcome::refused;
+}
+
 // Keeps an operation in the list of operations that close() cancels: until its last attempt has ended, or until the
 // coroutine's frame is destroyed.
 class registration {
@@ -107,11 +114,22 @@ client_statistics client_impl::statistics() const noexcept {
   s.connections_opened = read(counters_->connections_opened);
   s.connections_open = read(counters_->connections_open);
   s.connections_refused = read(counters_->connections_refused);
+  for (std::size_t i = 0; i < s.operations.size(); ++i) {
+    s.operations[i].ended = counters_->operations[i].ended.read();
+    s.operations[i].took = counters_->operations[i].took.read();
+  }
   return s;
+}
+
+void client_impl::count(const call& what, const error_code& result, clock::duration took) {
+  counters::kind_tallies& its = counters_->operations[static_cast<std::size_t>(what.kind)];
+  its.ended.add(outcome_of(result));
+  if (what.where != connection_class::blocking) its.took.add(took);
 }
 
 awaitable<void> client_impl::perform(operation& op) {
   attempt_result ended;
+  const time_point began = clock::now();
   if (op.what().refused) {
     ended.error = op.what().refused;
   } else if (closed_) {
@@ -120,7 +138,7 @@ awaitable<void> client_impl::perform(operation& op) {
     ended.error = op.cancelled();
   } else {
     const registration listed(running_, op);
-    const time_point deadline = clock::now() + op.what().time;
+    const time_point deadline = began + op.what().time;
     try {
       ended = co_await attempt(op, deadline);
     } catch (const system_error& e) {  // thrown by co_await once the operation is cancelled
@@ -128,6 +146,7 @@ awaitable<void> client_impl::perform(operation& op) {
     }
     if (ended.error && op.cancelled()) ended.error = op.cancelled();
   }
+  count(op.what(), ended.error, clock::now() - began);
   outcome result(ended.error);
   if (ended.error || ended.reply.filtered_by_acls) {
     diagnostics details = diagnostics_about(op.what(), ended);

@@ -93,6 +93,7 @@ private:
   std::shared_ptr<void> on_context_shutdown() noexcept override;
 
   awaitable<void> perform(operation& op);
+  void count(const call& what, const error_code& result, clock::duration took);
   awaitable<attempt_result> attempt(operation& op, time_point deadline);
   static error_code decode(operation& op, const http_reply& reply);
   diagnostics diagnostics_about(const call& what, const attempt_result& ended) const;

@@ -18,12 +18,6 @@ broker_driver::broker_driver(std::unique_ptr<broker_link> link, holdfast::detail
 
 broker_driver::~broker_driver() { unhook(); }
 
-semaphore_statistics broker_driver::statistics() const noexcept {
-  semaphore_statistics all = shell::statistics();
-  all.sessions = seats_.load(std::memory_order_relaxed);
-  return all;
-}
-
 void broker_driver::deliver(protocol::broker_event&& e) {
   const locked lock(*this);
   if (lock) feed(std::move(e), runtime::now());
@@ -37,11 +31,11 @@ void broker_driver::step(protocol::user_event&& e, protocol::time_point now) {
 
 void broker_driver::feed(protocol::broker_event&& e, protocol::time_point now) {
   core_.step(std::move(e), now, actions_);
+  stepped(core_.now(), core_.measured());
   for (protocol::broker_action& a : actions_) std::visit([this](auto& concrete) { perform(concrete); }, a);
   actions_.clear();
   const protocol::broker_pool::status status = core_.status_now();
-  seats_.store(status.seats, std::memory_order_relaxed);
-  settle(status.waiting, status.count, core_.wake());
+  settle(status.waiting, status.seats, status.count, core_.wake());
 }
 
 std::shared_ptr<holdfast::detail::hold_impl> broker_driver::make_hold(protocol::action::grant& a, std::uint32_t) {

@@ -3,7 +3,6 @@
 
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -24,8 +23,6 @@ public:
   broker_driver(std::unique_ptr<broker_link> link, holdfast::detail::shell_options options,
                 protocol::broker_options core, std::uint64_t seed);
   ~broker_driver();
-
-  semaphore_statistics statistics() const noexcept override;
 
   void deliver(protocol::broker_event&& e) override;
 
@@ -57,7 +54,6 @@ private:
   protocol::broker_pool core_;
   protocol::broker_actions actions_;
   std::vector<link_request> to_make_;  ///< made by one thread at a time, without the mutex
-  std::atomic<std::uint64_t> seats_{0};
 };
 
 }  // namespace holdfast::rabbitmq::detail

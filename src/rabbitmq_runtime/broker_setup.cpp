@@ -60,6 +60,7 @@ broker_setup checked(semaphore_options options) {
   broker_setup result;
   result.shell.log = std::move(options.log);
   result.shell.name = result.link.name = result.core.name = options.name;
+  result.shell.account = std::make_shared<runtime::lock_account>(options.name, "rabbitmq_semaphore");
   result.link.letter_first = options.letter_first;
   result.link.lease = options.lease;
   result.link.session_idle_timeout = tuned.session_idle_timeout;

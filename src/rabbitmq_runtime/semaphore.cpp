@@ -25,8 +25,10 @@ std::uint64_t random_seed() {
 
 std::shared_ptr<holdfast::detail::shell> make_driver(const client& broker, detail::broker_setup its) {
   auto link = std::make_unique<detail::amqp_link>(detail::impl_of(broker), std::move(its.link));
-  return lifetime::make_hooked<detail::broker_driver>(std::move(link), std::move(its.shell), std::move(its.core),
-                                                      random_seed());
+  auto made = lifetime::make_hooked<detail::broker_driver>(std::move(link), std::move(its.shell), std::move(its.core),
+                                                           random_seed());
+  made->start_counting();
+  return made;
 }
 
 }  // namespace

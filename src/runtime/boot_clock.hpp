@@ -22,4 +22,17 @@ inline protocol::time_point now() noexcept {
   return protocol::time_point(std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec));
 }
 
+/// The time of a clock that ticks every few milliseconds, and is read four times as fast. It does not run while the
+/// machine is suspended. Only differences between its own times make sense.
+inline protocol::time_point coarse_now() noexcept {
+#ifdef CLOCK_MONOTONIC_COARSE
+  constexpr clockid_t id = CLOCK_MONOTONIC_COARSE;
+#else
+  constexpr clockid_t id = CLOCK_MONOTONIC;
+#endif
+  timespec t{};
+  ::clock_gettime(id, &t);
+  return protocol::time_point(std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec));
+}
+
 }  // namespace holdfast::runtime

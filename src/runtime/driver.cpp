@@ -23,12 +23,6 @@ driver::driver(std::unique_ptr<runtime::store> store, runtime::driver_options op
 
 driver::~driver() { unhook(); }
 
-semaphore_statistics driver::statistics() const noexcept {
-  semaphore_statistics all = shell::statistics();
-  all.sessions = sessions_;
-  return all;
-}
-
 /// Makes the file of a session before the core learns of the session, and removes it when the session has ended. If
 /// there is no file, the TTL decides when the slot of this process is free after its death.
 void driver::keep_files(const protocol::core_event& e) {
@@ -116,15 +110,15 @@ void driver::step(protocol::user_event&& e, protocol::time_point now) {
 
 void driver::feed(protocol::core_event&& e, protocol::time_point now) {
   core_->step(std::move(e), now, actions_);
+  stepped(core_->now(), core_->measured());
   for (protocol::core_action& a : actions_) std::visit([this](auto& concrete) { perform(concrete); }, a);
   actions_.clear();
   const protocol::core_status status = core_->status();
-  sessions_.store(status.sessions, std::memory_order_relaxed);
-  settle(status.waiting, status.limit, core_->wake());
+  settle(status.waiting, status.sessions, status.limit, core_->wake());
 }
 
-protocol::time_point driver::acquire_time() const {
-  return core_->only_queues() ? core_->now() : shell::acquire_time();
+shell::acquire_time driver::time_for_acquire() const {
+  return core_->only_queues() ? acquire_time{core_->now(), false} : shell::time_for_acquire();
 }
 
 std::shared_ptr<hold_impl> driver::make_hold(protocol::action::grant& a, std::uint32_t count) {

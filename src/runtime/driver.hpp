@@ -42,7 +42,6 @@ public:
   /// Sends a question of a user to the store. After the context has been destroyed, the question gets no answer.
   void ask(runtime::store_request question);
   const runtime::store& store() const noexcept { return *store_; }
-  semaphore_statistics statistics() const noexcept override;
 
   void deliver(protocol::core_event&& e) override;
 
@@ -63,7 +62,8 @@ private:
   void perform(protocol::action::forget_session& a);
 
   void step(protocol::user_event&& e, protocol::time_point now) override;
-  protocol::time_point acquire_time() const override;
+  acquire_time time_for_acquire() const override;
+  std::optional<std::uint64_t> place() const override { return core_->place(); }
   std::shared_ptr<hold_impl> make_hold(protocol::action::grant& a, std::uint32_t count) override;
   void log_loss(const hold_impl& held, const std::string& lock, loss_reason reason, const diagnostics& why) override;
   bool has_requests() const noexcept override { return !to_make_.empty(); }
@@ -77,7 +77,6 @@ private:
   const std::unique_ptr<protocol::core> core_;
   protocol::core_actions actions_;
   std::vector<runtime::store_request> to_make_;  ///< made by one thread at a time, without the mutex
-  std::atomic<std::uint64_t> sessions_{0};
   std::atomic<std::uint64_t> last_proclaim_{0};
 
   const std::string lock_key_;

@@ -17,6 +17,7 @@
 #include "runtime/question.hpp"
 #include "runtime/slot_impl.hpp"
 #include "runtime/spawn.hpp"
+#include "runtime/statistics_access.hpp"
 
 namespace holdfast {
 
@@ -89,6 +90,10 @@ asio::awaitable<std::tuple<outcome>> proclaim(std::shared_ptr<slot_impl> held, s
 
 }  // namespace
 
+const std::shared_ptr<runtime::lock_account>& statistics_access::account(const election& candidates) {
+  return candidates.impl_->of_each.driver.shell.account;
+}
+
 void start_campaign(const election_impl& impl, std::string value, diagnostics* diag, pending<hold>&& won) {
   if (!executor_of(impl)) return;  // the context has been destroyed: no handler can run
   runtime::pool_setup its = impl.of_each;
@@ -125,6 +130,8 @@ election::election(const lock_store& where, election_options options)
     : impl_(std::make_shared<detail::election_impl>(where, std::move(options))) {}
 
 const std::string& election::key() const noexcept { return impl_->of_each.driver.shell.name; }
+
+lock_statistics election::statistics() const { return impl_->of_each.driver.shell.account->read(); }
 
 election_observer election::observe() const {
   const runtime::pool_setup& of_each = impl_->of_each;

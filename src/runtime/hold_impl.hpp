@@ -42,6 +42,7 @@ public:
   /// `released`.
   const lifetime::process_mark process;
   const protocol::slot_id id;
+  protocol::time_point granted_at{};  ///< for statistics; the shell writes and reads it
 
   slot_state state() const noexcept { return current().state; }
   std::chrono::nanoseconds valid_for() const noexcept;

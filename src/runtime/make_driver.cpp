@@ -23,8 +23,10 @@ template <class Core, class Setup>
 std::shared_ptr<driver> make_driver_of(const lock_store& where, Setup its) {
   std::unique_ptr<runtime::store> store = runtime::store_factory::of(where).open(std::move(its.store));
   its.core.store = store->name();
-  return lifetime::make_hooked<driver>(std::move(store), std::move(its.driver),
-                                       std::make_unique<Core>(std::move(its.core), random_seed()));
+  auto made = lifetime::make_hooked<driver>(std::move(store), std::move(its.driver),
+                                            std::make_unique<Core>(std::move(its.core), random_seed()));
+  made->start_counting();
+  return made;
 }
 
 }  // namespace

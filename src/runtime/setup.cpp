@@ -69,6 +69,20 @@ constexpr auto makers_watched_for = 10s;
 
 enum class kind { semaphore, mutex, mutex_set, election };
 
+constexpr std::string_view to_string(kind of) {
+  switch (of) {
+    case kind::semaphore:
+      return "semaphore";
+    case kind::mutex:
+      return "mutex";
+    case kind::mutex_set:
+      return "mutex_set";
+    case kind::election:
+      return "election";
+  }
+  return {};
+}
+
 // Each of these functions fails to compile when its structure gets a new member. The author of the member must then
 // check it below, use it for the kinds of lock that need it, and test in `unit.runtime_options` that its value arrives.
 void know_all_of(const tuning& tuned) {
@@ -136,6 +150,7 @@ void take_common(Options& options, const std::string& name, kind of, setup<CoreO
   core.watch_wait = std::clamp<milliseconds>(options.session_ttl, 100ms, 10s);
 
   result.driver.shell.name = name;
+  result.driver.shell.account = std::make_shared<lock_account>(name, to_string(of));
   result.store = {.session_name = "holdfast " + name,
                   .ttl = options.session_ttl,
                   .node = options.session_node,

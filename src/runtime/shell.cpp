@@ -47,10 +47,28 @@ shell::shell(const asio::any_io_executor& executor, shell_options options, std::
       executor_(executor),
       post_(executor_),
       timer_(executor_),
-      limit_(limit) {}
+      limit_(limit),
+      counts_(std::make_shared<runtime::tallies>()) {
+  counts_->limit.set(limit);
+}
 
-semaphore_statistics shell::statistics() const noexcept {
-  return {counters_.granted, counters_.handoffs, counters_.lost, counters_.waiting, 0, counters_.held};
+void shell::start_counting() {
+  if (!options_.account) return;
+  options_.account->add(counts_, [weak = weak_from_this()]() -> std::optional<std::uint64_t> {
+    const auto self = weak.lock();
+    return self ? self->place_in_queue() : std::nullopt;
+  });
+}
+
+lock_statistics shell::statistics() noexcept {
+  lock_statistics all = counts_->read();
+  all.place = place_in_queue();
+  return all;
+}
+
+std::optional<std::uint64_t> shell::place_in_queue() noexcept {
+  const locked lock(*this);
+  return lock ? place() : std::nullopt;
 }
 
 // ---- functions for any thread
@@ -90,14 +108,17 @@ void shell::begin(const acquire_request& request, pending<hold>&& handler, std::
   if (cancelling) cancelling->key = ticket;
   waiting.ticket = ticket;
   keep_running();
-  acquires_.push(std::move(waiting));
-  if (at_once) at_once->ticket = ticket;
   initiating_ = at_once;
   const struct reset {
     initiating*& at;
     ~reset() { at = nullptr; }
   } after_the_step{initiating_};
-  const auto now = request.within ? runtime::now() : acquire_time();
+  const auto at = request.within ? acquire_time{runtime::now()} : time_for_acquire();
+  const auto now = at.now;
+  waiting.by_coarse_clock = !at.is_now;
+  waiting.since = at.is_now ? now : runtime::coarse_now();
+  acquires_.push(std::move(waiting));
+  if (at_once) at_once->ticket = ticket;
   const bool ends = request.within && *request.within < protocol::never - now;  // else the sum would overflow
   const auto deadline = ends ? now + *request.within : protocol::never;
   step(protocol::event::acquire{ticket, request.count, request.once, deadline, name}, now);
@@ -107,6 +128,7 @@ void shell::refuse(const protocol::failure& why, diagnostics* diag, pending<hold
   {
     const locked lock(*this);
     if (!lock) return;
+    counts_->ended(why.code);
     if (!has_immediate_executor(handler)) {
       keep_running();
       return complete(std::move(handler), runtime::outcome_of(protocol::failure(why), diag), hold());
@@ -130,7 +152,7 @@ void shell::release(const hold_impl& held, protocol::time_point now, pending<>&&
   slot_in_use& at = slots_[index_of(id)];
   ended = std::move(at.held);
   at.on_released = std::move(waiting);
-  counters::add(counters_.held, -1);
+  count_end(at, ended->granted_at, now);
   end_waits(id, error::not_held, loss_reason::none);
   step(protocol::event::release{id}, now);
 }
@@ -210,20 +232,27 @@ void shell::abandon() noexcept {
 
 // ---- under the lock
 
-void shell::settle(std::size_t waiting, std::uint32_t limit, protocol::time_point wake) {
-  counters_.waiting.store(waiting, std::memory_order_relaxed);
+void shell::stepped(protocol::time_point now, const protocol::measurements& measured) {
+  now_ = now;
+  for (const protocol::measurement& each : measured) counts_->measured(each);
+}
+
+void shell::settle(std::size_t waiting, std::size_t sessions, std::uint32_t limit, protocol::time_point wake) {
+  counts_->waiting.set(waiting);
+  counts_->sessions.set(sessions);
+  counts_->limit.set(limit);
   limit_.store(limit, std::memory_order_relaxed);
   schedule(wake);
 }
 
 void shell::schedule(protocol::time_point wake) {
   // A timer that the core no longer needs would keep the context running.
-  if (wake == protocol::never && armed_ != protocol::never && counters_.held == 0) {
+  if (wake == protocol::never && armed_ != protocol::never && counts_->held.read() == 0) {
     armed_ = protocol::never;
     sleeps_lightly_ = false;
     timer_->cancel();
   }
-  const bool is_soon_enough = wake >= armed_ && (sleeps_lightly_ || counters_.held == 0);
+  const bool is_soon_enough = wake >= armed_ && (sleeps_lightly_ || counts_->held.read() == 0);
   if (is_soon_enough) return;
   armed_ = std::min(armed_, wake);
   sleep();
@@ -234,7 +263,7 @@ void shell::schedule(protocol::time_point wake) {
 void shell::sleep() {
   constexpr protocol::duration longest = std::chrono::seconds(1);
   const auto left = std::max(armed_ - runtime::now(), protocol::duration::zero());
-  sleeps_lightly_ = counters_.held != 0;
+  sleeps_lightly_ = counts_->held.read() != 0;
   timer_->expires_after(sleeps_lightly_ ? std::min(left, longest) : left);
   timer_->async_wait([self = shared_from_this()](const error_code& ec) {
     if (ec) return;  // the timer was set again, or cancelled
@@ -285,16 +314,41 @@ void shell::perform(protocol::action::grant& a) {
   const std::size_t index = index_of(a.slot);
   if (index >= slots_.size()) slots_.resize(index + 1);
   slots_[index].held = impl;
-  counters::add(counters_.held);
-  counters::add(counters_.granted);
-  if (a.token.handoff != 0) counters::add(counters_.handoffs);
+  slots_[index].suspect = false;
+  impl->granted_at = now_;
+  counts_->held.add();
+  counts_->granted.add();
+  if (a.token.handoff != 0) counts_->handoffs.add();
+  counts_->wait.add(waited(waiting));
   complete_acquire(waiting, error_code(), hold_impl::make_handle(std::move(impl)));
 }
 
-void shell::perform(protocol::action::deny& a) { complete_acquire(*acquires_.find(a.ticket), error_code(), hold()); }
+/// How long an acquire that is granted now has waited.
+protocol::duration shell::waited(const acquiring& waiting) const {
+  return std::max((waiting.by_coarse_clock ? runtime::coarse_now() : now_) - waiting.since, protocol::duration(0));
+}
+
+void shell::count_suspect(slot_in_use& its, bool is_suspect) {
+  if (its.suspect == is_suspect) return;
+  its.suspect = is_suspect;
+  counts_->suspect.add(is_suspect ? 1 : -1);
+}
+
+/// A slot is no longer in use.
+void shell::count_end(slot_in_use& its, protocol::time_point granted_at, protocol::time_point now) {
+  count_suspect(its, false);
+  counts_->held.add(-1);
+  counts_->hold.add(std::max(now - granted_at, protocol::duration(0)));
+}
+
+void shell::perform(protocol::action::deny& a) {
+  counts_->denied.add();
+  complete_acquire(*acquires_.find(a.ticket), error_code(), hold());
+}
 
 void shell::perform(protocol::action::fail& a) {
   acquiring& waiting = *acquires_.find(a.ticket);
+  counts_->ended(a.error.code);
   complete_acquire(waiting, runtime::outcome_of(std::move(a.error), waiting.diag), hold());
 }
 
@@ -307,13 +361,14 @@ void shell::perform(protocol::action::lose& a) { tell_lost(a.slot, a.reason, a.w
 
 void shell::tell_lost(protocol::slot_id id, loss_reason reason, const diagnostics& why, const std::string& lock) {
   if (!in_use(id)) return;
-  const std::shared_ptr<hold_impl> held = std::move(slots_[index_of(id)].held);
+  slot_in_use& at = slots_[index_of(id)];
+  const std::shared_ptr<hold_impl> held = std::move(at.held);
   std::stop_source stop = held->lose(reason, why);
   // request_stop runs the user's stop callbacks, which must not run under the lock.
   if (stop.stop_possible()) asio::post(post_.get(), [stop]() mutable { stop.request_stop(); });
   if (held->reason() != loss_reason::none) reason = held->reason();  // else it was released meanwhile
-  counters::add(counters_.held, -1);
-  counters::add(counters_.lost);
+  count_end(at, held->granted_at, now_);
+  counts_->lost.add(reason);
   end_waits(id, {}, reason);
   log_loss(*held, lock, reason, why);
 }
@@ -322,13 +377,16 @@ void shell::perform(protocol::action::revoke& a) {
   hold_impl* const held = in_use(a.slot);
   if (!held) return;
   held->revoke();
+  counts_->revoked.add();
   complete_all(revocations_, a.slot, error_code());
   log("slot of " + options_.name + " revoked: an operator asks for it");
 }
 
 void shell::perform(protocol::action::update& a) {
   hold_impl* const held = in_use(a.slot);
-  if (held && !held->update(a.deadline, a.suspect)) tell_lost(a.slot, held->reason(), {});
+  if (!held) return;
+  count_suspect(slots_[index_of(a.slot)], a.suspect);
+  if (!held->update(a.deadline, a.suspect)) tell_lost(a.slot, held->reason(), {});
 }
 
 void shell::perform(protocol::action::closed& a) {
@@ -368,6 +426,13 @@ std::shared_ptr<void> shell::on_context_shutdown() noexcept {
   std::swap(left->losses, losses_);
   std::swap(left->revocations, revocations_);
   std::swap(left->closes, closes_);
+  for (slot_in_use& each : slots_) {
+    if (!each.held) continue;
+    count_end(each, each.held->granted_at, now_);
+    counts_->lost.add(loss_reason::closed);
+  }
+  counts_->waiting.set(0);
+  counts_->sessions.set(0);
   std::swap(left->slots, slots_);
   left->requests = take_requests();
   lock.unlock();

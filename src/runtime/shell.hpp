@@ -26,14 +26,17 @@
 #include "protocol/core/user_events.hpp"
 #include "runtime/boot_clock.hpp"
 #include "runtime/hold_impl.hpp"
+#include "runtime/lock_account.hpp"
 #include "runtime/outcome.hpp"
+#include "runtime/tallies.hpp"
 
 namespace holdfast::detail {
 
 namespace asio = boost::asio;
 
 struct shell_options {
-  std::string name{};  ///< of the lock, for its users and the log
+  std::string name{};                                ///< of the lock, for its users and the log
+  std::shared_ptr<runtime::lock_account> account{};  ///< shared by the shells of one lock
   std::function<void(const std::string&)> log{};
 };
 
@@ -68,7 +71,12 @@ public:
   const asio::any_io_executor& get_executor() const noexcept { return executor_; }
   const std::string& name() const noexcept { return options_.name; }
   std::uint32_t limit() const noexcept { return limit_.load(std::memory_order_relaxed); }
-  virtual semaphore_statistics statistics() const noexcept;
+  lock_statistics statistics() noexcept;
+  /// The place of the first local waiter in the cluster's queue, if it is known.
+  std::optional<std::uint64_t> place_in_queue() noexcept;
+  /// Adds the shell to its account. To be called once, by the function that has made the shell.
+  void start_counting();
+  const std::shared_ptr<runtime::lock_account>& account() const noexcept { return options_.account; }
 
 protected:
   class locked;
@@ -79,8 +87,13 @@ protected:
   // A derived class defines these. They are called while the mutex is locked, unless stated otherwise.
   /// Passes the event to the core, performs the core's actions, and calls `settle`.
   virtual void step(protocol::user_event&& e, protocol::time_point now) = 0;
+  struct acquire_time {
+    protocol::time_point now;
+    bool is_now = true;  ///< false: it may be long ago, because the core needs no time for the acquire
+  };
   /// The time of an acquire without a deadline. A core that needs no time for it saves reading the clock.
-  virtual protocol::time_point acquire_time() const { return runtime::now(); }
+  virtual acquire_time time_for_acquire() const { return {runtime::now()}; }
+  virtual std::optional<std::uint64_t> place() const { return {}; }
   virtual std::shared_ptr<hold_impl> make_hold(protocol::action::grant& a, std::uint32_t count) = 0;
   /// Logs a loss. `lock` is the name of the lock, if the core has several.
   virtual void log_loss(const hold_impl& held, const std::string& lock, loss_reason reason, const diagnostics& why) = 0;
@@ -98,8 +111,10 @@ protected:
   virtual void leave_context() noexcept = 0;
 
   // A derived class uses these while the mutex is locked.
+  /// To be called after the core's step, before its actions are performed.
+  void stepped(protocol::time_point now, const protocol::measurements& measured);
   /// To be called after each step, with the core's new state. `wake` is the time of its next tick.
-  void settle(std::size_t waiting, std::uint32_t limit, protocol::time_point wake);
+  void settle(std::size_t waiting, std::size_t sessions, std::uint32_t limit, protocol::time_point wake);
   void perform(protocol::action::grant& a);
   void perform(protocol::action::deny& a);
   void perform(protocol::action::fail& a);
@@ -119,7 +134,9 @@ private:
   struct acquiring : pending<hold> {
     explicit acquiring(pending&& handler) : pending(std::move(handler)) {}
     std::uint32_t count = 1;  // first, in the padding of `pending`
+    bool by_coarse_clock = false;
     protocol::ticket ticket{};
+    protocol::time_point since{};  ///< when it began to wait
     diagnostics* diag = nullptr;
 
     bool is_hole() const { return !handler; }
@@ -137,6 +154,7 @@ private:
   struct slot_in_use {
     std::shared_ptr<hold_impl> held{};
     pending<> on_released{};
+    bool suspect = false;
   };
   template <class Key>
   struct canceller;
@@ -144,6 +162,9 @@ private:
   template <class Key, class Handler>
   canceller<Key>* on_cancel(Handler& handler);
   void begin(const acquire_request& request, pending<hold>&& handler, std::string_view name, initiating* at_once);
+  protocol::duration waited(const acquiring& waiting) const;
+  void count_suspect(slot_in_use& its, bool is_suspect);
+  void count_end(slot_in_use& its, protocol::time_point granted_at, protocol::time_point now);
   void complete_acquire(acquiring& waiting, outcome&& ended, hold&& result);
   void cancel(protocol::ticket ticket);
   using wait_id = std::pair<protocol::slot_id, std::uint64_t>;
@@ -188,6 +209,7 @@ private:
   std::size_t pending_count_ = 0;   ///< the number of pending handlers
   std::optional<asio::steady_timer> timer_;
 
+  protocol::time_point now_{};  ///< of the last step
   protocol::time_point armed_ = protocol::never;
   bool sleeps_lightly_ = false;  ///< the timer may expire before `armed_`, only to read the clock
   bool closed_ = false;
@@ -202,13 +224,7 @@ private:
   std::vector<pending<>> closes_;
   std::atomic<std::uint32_t> limit_;
 
-  struct counters {
-    std::atomic<std::uint64_t> granted{0}, handoffs{0}, lost{0}, waiting{0}, held{0};
-    /// Only the thread that holds the mutex writes, so the addition need not be atomic.
-    static void add(std::atomic<std::uint64_t>& counter, int n = 1) noexcept {
-      counter.store(counter.load(std::memory_order_relaxed) + static_cast<std::uint64_t>(n), std::memory_order_relaxed);
-    }
-  } counters_;
+  const std::shared_ptr<runtime::tallies> counts_;
 };
 
 /// Locks the shell's mutex. The destructor unlocks it and makes the requests that were queued meanwhile, unless another

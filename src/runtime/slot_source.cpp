@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/shell.hpp"
+#include "runtime/statistics_access.hpp"
 
 namespace holdfast {
 
@@ -20,6 +21,14 @@ void start_close(const std::shared_ptr<shell>& impl, pending<>&& handler) { impl
 
 }  // namespace detail
 
+namespace detail {
+
+const std::shared_ptr<runtime::lock_account>& statistics_access::account(const slot_source& lock) {
+  return lock.impl_->account();
+}
+
+}  // namespace detail
+
 slot_source& slot_source::operator=(slot_source&& other) noexcept {
   slot_source old(std::move(*this));
   impl_ = std::move(other.impl_);
@@ -30,6 +39,6 @@ slot_source::~slot_source() {
   if (impl_) impl_->abandon();
 }
 
-semaphore_statistics slot_source::statistics() const noexcept { return impl_->statistics(); }
+lock_statistics slot_source::statistics() const noexcept { return impl_->statistics(); }
 
 }  // namespace holdfast

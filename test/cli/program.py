@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
 
 DEADLINE = 30  # seconds for anything that is waited for
@@ -347,6 +348,40 @@ def why_somebody_waits(test):
     test.run("explain", "nothing", status=1)
 
 
+def metrics(test):
+    """One `export` for two semaphores, of which one does not exist. Scrapes that overlap share one reading."""
+    with test.started("export", "--listen=127.0.0.1:0", "metrics/a", "metrics/none") as exporter:
+        url = re.search(r"http://\S+", exporter.stdout.readline())[0]
+
+        def scraped():
+            with urllib.request.urlopen(url, timeout=DEADLINE) as reply:
+                expect(reply.headers["Content-Type"].startswith("text/plain; version=0.0.4"), "another type")
+                return dict(re.findall(r"^(holdfast_\S+\{.*\}) (\S+)$", reply.read().decode(), re.M))
+
+        first = scraped()
+        expect(first['holdfast_cluster_read_success{prefix="metrics/none"}'] == "1", first)
+        expect('holdfast_cluster_limit{prefix="metrics/a"}' not in first, first)
+        with test.started("run", "-n", "2", "metrics/a", "--", "sh", "-c", "echo runs; exec sleep 1000") as run:
+            run.stdout.readline()
+            now = scraped()
+            for name, value in ("limit", "2"), ("holders", "1"), ("waiters", "0"), ("closed", "0"):
+                expect(now[f'holdfast_cluster_{name}{{prefix="metrics/a"}}'] == value, now)
+            expect(0 <= float(now['holdfast_cluster_oldest_hold_seconds{prefix="metrics/a"}']) < DEADLINE, now)
+            expect('holdfast_cluster_oldest_hold_seconds{prefix="metrics/none"}' not in now, now)
+        try:
+            with urllib.request.urlopen(url.removesuffix("/metrics") + "/other", timeout=DEADLINE):
+                raise Failure("there is another page")
+        except urllib.error.HTTPError as refused:
+            expect(refused.code == 404, refused)
+        exporter.send_signal(signal.SIGTERM)
+        expect(exporter.wait(DEADLINE) == 0, f"status {exporter.returncode}")
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+        expect("in use" in test.run("export", f"--listen={address}", "metrics/a", status=1)[1], "nothing is said")
+    test.run("export", "--listen=localhost:1", "metrics/a", status=1)
+    test.run("export", status=1)
+
+
 def an_interrupt_while_consul_says_nothing(test):
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(DEADLINE)
@@ -416,8 +451,8 @@ CASES = [the_words_of_consul_lock, statuses, one_after_the_other, a_signal_while
          an_operator_asks, the_child_can_verify, a_lease_that_is_not_renewed_in_time,
          what_is_left_by_a_killed_runner, a_dead_holder_frees_its_slot_at_once,
          a_slot_stays_while_a_process_of_the_dead_command_lives, operators, a_leader, why_somebody_waits,
-         an_interrupt_while_consul_says_nothing, no_secret_is_shown, control_characters, nothing_is_left_in_consul,
-         an_address_that_is_no_brokers]
+         metrics, an_interrupt_while_consul_says_nothing, no_secret_is_shown, control_characters,
+         nothing_is_left_in_consul, an_address_that_is_no_brokers]
 LAST = each_documented_status_is_seen
 
 

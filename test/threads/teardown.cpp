@@ -112,7 +112,7 @@ void one_teardown(agent& a, std::minstd_rand& random, int threads, reached& what
     }
     bool nothing = true;
     for (const auto& each : outside.participants) {
-      const semaphore_statistics levels = each->sem.statistics();
+      const lock_statistics levels = each->sem.statistics();
       what.with_waiters += levels.waiting != 0;
       what.with_holders += levels.held != 0;
       nothing = nothing && levels.sessions == 0;

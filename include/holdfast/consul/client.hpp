@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <array>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/async_result.hpp>
 #include <chrono>
@@ -16,18 +17,70 @@
 #include <holdfast/detail/initiation.hpp>
 #include <holdfast/error.hpp>
 #include <holdfast/error_with_diagnostics.hpp>
+#include <holdfast/histogram.hpp>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
+
+namespace holdfast::detail {
+
+class statistics_access;
+
+}  // namespace holdfast::detail
 
 namespace holdfast::consul {
 
 namespace asio = boost::asio;
 
+/// The kinds of operations of a client.
+enum class request_kind {
+  kv_read,   ///< get, list, keys
+  kv_write,  ///< put, cas, acquire, release, remove and the like
+  transact,
+  session_create,
+  session_renew,
+  session_destroy,
+  session_read,
+  node_write,
+  node_read,
+};
+inline constexpr request_kind request_kinds[] = {
+    request_kind::kv_read,        request_kind::kv_write,      request_kind::transact,
+    request_kind::session_create, request_kind::session_renew, request_kind::session_destroy,
+    request_kind::session_read,   request_kind::node_write,    request_kind::node_read};
+/// The name of the enumerator, for metrics: "kv_read".
+std::string_view to_string(request_kind kind) noexcept;
+
+/// How an operation of a client has ended.
+enum class request_outcome {
+  ok,       ///< without an error; the answer may be that a compare-and-set was not applied
+  refused,  ///< Consul or this library has refused it; repetition would not help
+  failed,   ///< the error equals `condition::unavailable` or `condition::outcome_unknown`
+  cancelled,
+};
+inline constexpr request_outcome request_outcomes[] = {request_outcome::ok, request_outcome::refused,
+                                                       request_outcome::failed, request_outcome::cancelled};
+/// The name of the enumerator, for metrics: "ok".
+std::string_view to_string(request_outcome outcome) noexcept;
+
+/// The operations of one kind.
+struct operation_statistics {
+  counters_by<request_outcome, request_outcome::cancelled>
+      ended{};                ///< an operation that sends several requests counts once
+  duration_histogram took{};  ///< from the start to the end, with repetitions; without blocking queries
+};
+
 /// Counters of one client since its construction. Only `connections_open` can also fall.
 struct client_statistics {
+  std::array<operation_statistics, std::size(request_kinds)> operations{};  ///< indexed by `request_kind`
+  const operation_statistics& of(request_kind kind) const noexcept {
+    return operations[static_cast<std::size_t>(kind)];
+  }
+
   std::uint64_t requests = 0;  ///< HTTP requests written; retries, blocking queries and trials of agents count, too
   std::uint64_t writes = 0;    ///< the requests among them that are not reads; every transaction counts
   std::uint64_t bytes_sent = 0;
@@ -489,6 +542,7 @@ public:
   void close() noexcept;
 
 private:
+  friend class holdfast::detail::statistics_access;
   std::shared_ptr<detail::client_impl> impl_;
 };
 

@@ -3,8 +3,13 @@
 
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
+#include <holdfast/consul/client.hpp>
+#include <iterator>
+
+#include "lifetime/tally.hpp"
 
 namespace holdfast::consul::detail {
 
@@ -18,6 +23,12 @@ struct counters {
   std::atomic<std::uint64_t> connections_opened{0};
   std::atomic<std::uint64_t> connections_open{0};
   std::atomic<std::uint64_t> connections_refused{0};
+
+  struct kind_tallies {
+    lifetime::tallies_by<decltype(operation_statistics::ended)> ended;
+    lifetime::histogram_tally<duration_histogram> took;
+  };
+  std::array<kind_tallies, std::size(request_kinds)> operations;  ///< only the strand writes
 
   static void add(std::atomic<std::uint64_t>& counter, std::uint64_t n = 1) noexcept {
     counter.fetch_add(n, std::memory_order_relaxed);

@@ -46,6 +46,7 @@ public:
   /// The latest time at which the next `tick` is due.
   time_point wake() const { return ctx_.wake(); }
   time_point now() const { return ctx_.now(); }
+  const measurements& measured() const { return ctx_.measured(); }
 
   struct status {
     std::size_t waiting = 0;  ///< acquires in the local queue

@@ -72,7 +72,10 @@ void seat::seized(broker_context& ctx, const event::seized& e) {
 
 void seat::verified(broker_context& ctx, const event::verified& e) {
   pending_ = 0;
-  if (e.outcome == event::verification::failed) return lease_.failed(ctx.now(), ctx.random());
+  const bool succeeded = e.outcome != event::verification::failed;
+  if (is(phase::held) || is(phase::suspect))
+    ctx.measure(renewal_measured{succeeded, ctx.now() - asked_at_, lease_.left(ctx.now())});
+  if (!succeeded) return lease_.failed(ctx.now(), ctx.random());
   lease_.extend(asked_at_, ctx.random());
   exists_ = e.exists;
   if (is(phase::purging)) return hold(ctx);

@@ -12,6 +12,7 @@
 
 #include "protocol/base/random.hpp"
 #include "protocol/core/actions.hpp"
+#include "protocol/core/measurement.hpp"
 #include "protocol/core/moment.hpp"
 
 namespace holdfast::protocol {
@@ -28,6 +29,7 @@ public:
   void begin(time_point now, std::vector<AnyAction>& out) {
     now_ = std::max(now_, now);
     out_ = &out;
+    measured_.clear();
   }
   void end() { out_ = nullptr; }
 
@@ -67,6 +69,11 @@ public:
   }
   std::size_t actions() const { return out_->size(); }
 
+  /// Notes a measurement for statistics.
+  void measure(measurement m) { measured_.push_back(m); }
+  /// The measurements of the last step.
+  const measurements& measured() const { return measured_; }
+
   request_id last_request() const { return last_request_; }
   request_id new_request() { return ++last_request_; }
 
@@ -76,6 +83,7 @@ private:
   random_source random_;
   std::vector<AnyAction>* out_ = nullptr;
   request_id last_request_ = 0;
+  measurements measured_;
 };
 
 using context = basic_context<core_action>;

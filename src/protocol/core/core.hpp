@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,6 +41,10 @@ public:
   /// the local queue or is answered at once, and the current time does not matter to it.
   bool only_queues() const { return only_queues_; }
   virtual core_status status() const = 0;
+  /// The measurements of the last step.
+  const measurements& measured() const { return ctx_.measured(); }
+  /// The place in the cluster's queue of the first local waiter; 1 is the next. Empty if it is not known.
+  virtual std::optional<std::size_t> place() const { return {}; }
 
   /// The proof in Consul that one slot is ours: the session has locked the key, and the grant was the key's last write.
   struct entry {

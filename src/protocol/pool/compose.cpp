@@ -90,6 +90,7 @@ private:
       add(kv_operation::remove(f_.parts.keys.entry(each->session)));
       add(kv_operation::remove(f_.parts.keys.acceptance(each->session)));
       txn_.removed.push_back(each->session);
+      if (now.record.names(each->session)) ++txn_.freed;
       const slot_number* const its = f_.parts.options.numbered ? now.number_of(each->session) : nullptr;
       if (its) hand_on_number(each->session, its->number);
     }

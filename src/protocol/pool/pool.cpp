@@ -31,6 +31,21 @@ void pool::step(core_event&& e, time_point now, core_actions& out) {
   ctx_.end();
 }
 
+std::optional<std::size_t> pool::place() const {
+  if (parts_.waiters.empty() || parts_.view.state() == view::state::none) return {};
+  const snapshot& now = parts_.view.now();
+  const snapshot::matches matches = now.match();
+  std::size_t before = 0;
+  for (std::size_t i = 0; i < now.contenders.size(); ++i) {
+    const contender& each = now.contenders[i];
+    if (matches.named[i]) continue;
+    const bool is_complete = now.complete_to >= each.create_index;
+    if (parts_.members.is_ours(each.session)) return before + (is_complete ? 0 : now.unseen) + 1;
+    ++before;
+  }
+  return {};
+}
+
 void pool::on(event::acquire& e) {
   was_asked_ = true;
   if (parts_.closing.has_begun()) return act(action::fail{e.ticket, failed(error::closed, "the semaphore is closed")});

@@ -45,6 +45,7 @@ public:
   void step(core_event&& e, time_point now, core_actions& out) override;
 
   core_status status() const override { return {parts_.waiters.size(), parts_.members.size(), limit()}; }
+  std::optional<std::size_t> place() const override;
   std::uint32_t limit() const { return parts_.situation.limit; }
   std::vector<entry> entries_of(slot_id id) override;
   std::string lock_key(slot_id) override { return parts_.options.lock_key; }

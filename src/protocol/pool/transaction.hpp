@@ -27,6 +27,7 @@ struct transaction {
   /// the members of the write before it.
   std::vector<member_id> movers{};
   std::vector<std::string> removed{};  ///< sessions whose entries it removes
+  std::size_t freed = 0;               ///< how many of them hold slots, and are known to be dead by proof
   /// Sessions whose entries it adds, with the text of each.
   std::vector<std::pair<std::string, std::string>> inserted{};
   std::uint64_t entry_flags = 0;           ///< the flags of the added entries

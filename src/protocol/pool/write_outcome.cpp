@@ -25,6 +25,7 @@ bool is_conflict(const event::refused_operation& each) { return each.reason == e
 void write_outcome::applied(transaction txn, std::vector<kv_entry> results) {
   transaction::reply its = txn.applied(std::move(results));
   writer_.applied(txn);
+  if (txn.freed != 0) ctx_.measure(slots_freed{txn.freed});
   if (!txn.returned.empty()) return slots_returned(std::move(txn), its.index);
   if (txn.record_operations != 0) {
     parts_.duty.now_owes(txn.owes);

@@ -36,6 +36,13 @@ public:
 
   /// Until this instant Consul has certainly not ended the session for its TTL.
   time_point deadline() const { return sent_ + ttl_ - margin_; }
+  /// The part of the lease that is left: 1 just after a renewal, and 0 from `deadline` on.
+  double left(time_point now) const {
+    const duration whole = ttl_ - margin_, rest = deadline() - now;
+    return whole <= duration(0)
+               ? 0
+               : std::clamp(static_cast<double>(rest.count()) / static_cast<double>(whole.count()), 0.0, 1.0);
+  }
   /// By this instant Consul has ended the session, unless its TTL was started anew: by a new leader, or by a renewal
   /// whose success was not reported to us.
   time_point over_at() const { return sent_ + 2 * ttl_; }

@@ -32,8 +32,10 @@ bool own_session::keep_alive(context& ctx, bool watch_fails) {
 
 bool own_session::renewed(context& ctx, event::session_renewed& e) {
   not_renewed = std::move(e.error);
+  const bool in_time = e.outcome == event::renewal::renewed && ctx.now() < lease.deadline();
+  ctx.measure(renewal_measured{in_time, ctx.now() - asked_at, lease.left(ctx.now())});
   if (e.outcome != event::renewal::renewed) lease.failed(ctx.now(), ctx.random());
-  if (e.outcome == event::renewal::renewed && ctx.now() < lease.deadline()) lease.extend(asked_at, ctx.random());
+  if (in_time) lease.extend(asked_at, ctx.random());
   return e.outcome != event::renewal::gone;
 }
 

@@ -1,0 +1,52 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
+#pragma once
+
+#include <functional>
+#include <holdfast/statistics.hpp>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lifetime/process_mark.hpp"
+#include "runtime/tallies.hpp"
+
+namespace holdfast::runtime {
+
+/// The statistics of one lock: of its shell, or for an election of all its candidates.
+/// The members may be called from any thread. In a child of fork() the statistics are empty.
+class lock_account {
+public:
+  /// Asks a shell for its place in the cluster's queue. Empty if there is none, or if the shell is destroyed.
+  using place_function = std::function<std::optional<std::uint64_t>()>;
+
+  /// `kind` is a word for metrics: "semaphore".
+  lock_account(std::string name, std::string_view kind) : name_(std::move(name)), kind_(kind) {}
+
+  const std::string& name() const noexcept { return name_; }
+  std::string_view kind() const noexcept { return kind_; }
+
+  /// Another shell counts here. When only the account has the tallies, the shell is destroyed.
+  void add(std::shared_ptr<const tallies> its, place_function place);
+  lock_statistics read() const;
+
+private:
+  struct shell_account {
+    std::shared_ptr<const tallies> counts;
+    place_function place;
+  };
+  void retire() const;
+
+  const std::string name_;
+  const std::string_view kind_;
+  const lifetime::process_mark process_;
+  mutable std::mutex mutex_;
+  mutable lock_statistics retired_;  ///< of the shells that were destroyed
+  mutable std::vector<shell_account> shells_;
+};
+
+}  // namespace holdfast::runtime

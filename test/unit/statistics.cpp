@@ -1,0 +1,181 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
+#include <array>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <holdfast/holdfast.hpp>
+#include <holdfast/local_store.hpp>
+#include <holdfast/testing/server.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lifetime/tally.hpp"
+#include "support/async.hpp"
+#include "support/participant.hpp"
+
+// The statistics of locks, on the local store.
+
+BOOST_AUTO_TEST_SUITE(statistics)
+
+namespace {
+
+using namespace holdfast;
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+
+semaphore_options of(std::uint32_t limit) {
+  semaphore_options options;
+  options.prefix = "service/db";
+  options.limit = limit;
+  return options;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_histogram_counts_each_value_once) {
+  lifetime::histogram_tally<duration_histogram> tally;
+  tally.add(0ns);
+  tally.add(100us);
+  tally.add(100us + 1ns);
+  tally.add(1h);
+  const duration_histogram seen = tally.read();
+  BOOST_TEST(seen.buckets[0] == 2u);
+  BOOST_TEST(seen.buckets[1] == 1u);
+  BOOST_TEST(seen.buckets.back() == 1u);
+  BOOST_TEST(seen.count() == 4u);
+  BOOST_TEST((seen.sum == 1h + 200us + 1ns));
+  lifetime::histogram_tally<ratio_histogram> ratios;
+  ratios.add(0.1);
+  ratios.add(1);
+  BOOST_TEST(ratios.read().buckets.front() == 1u);
+  BOOST_TEST(ratios.read().buckets.back() == 1u);
+  BOOST_TEST(ratios.read().sum == 1.1);
+}
+
+ASYNC_TEST_CASE(each_acquire_counts_once, 20s) {
+  const local_store store(ex);
+  semaphore sem(store, of(1));
+  slot held = co_await sem.acquire();
+  const slot none = co_await sem.try_acquire();
+  BOOST_TEST(!none);
+  std::optional<error_code> failed;
+  acquire_options two;
+  two.count = 2;
+  sem.acquire(two, [&](error_code ec, slot) { failed = ec; });
+  asio::cancellation_signal stop;
+  std::optional<error_code> cancelled, handed;
+  sem.acquire(asio::bind_cancellation_slot(stop.slot(), [&](error_code ec, slot) { cancelled = ec; }));
+  slot next;
+  sem.acquire([&](error_code ec, slot got) {
+    handed = ec;
+    next = std::move(got);
+  });
+  co_await test::until("the statistics show it", [&] { return failed.has_value() && sem.statistics().waiting == 2; });
+  stop.emit(asio::cancellation_type::total);
+  co_await test::until("the statistics show it", [&] { return cancelled.has_value(); });
+  lock_statistics now = sem.statistics();
+  BOOST_TEST(now.granted == 1u);
+  BOOST_TEST(now.denied == 1u);
+  BOOST_TEST(now.cancelled == 1u);
+  BOOST_TEST(now.failed[error::too_many_slots] == 1u);
+  BOOST_TEST(now.failed.total() == 1u);
+  BOOST_TEST(now.waiting == 1u);
+  BOOST_TEST(now.held == 1u);
+  BOOST_TEST(now.limit == 1u);
+  BOOST_TEST(now.sessions == 1u);
+  BOOST_TEST(now.wait.count() == 1u);
+  BOOST_TEST(now.hold.count() == 0u);
+  co_await held.release();
+  co_await test::until("the statistics show it", [&] { return handed.has_value(); });
+  now = sem.statistics();
+  BOOST_TEST(now.granted == 2u);
+  BOOST_TEST(now.handoffs == 1u);
+  BOOST_TEST(now.wait.count() == 2u);
+  BOOST_TEST(now.hold.count() == 1u);
+  BOOST_TEST((now.hold.sum > 0ns));
+  BOOST_TEST(now.held == 1u);
+}
+
+ASYNC_TEST_CASE(losses_count_by_reason, 20s) {
+  const local_store store(ex);
+  semaphore sem(store, of(2));
+  const slot first = co_await sem.acquire();
+  const slot second = co_await sem.acquire();
+  store.end_sessions();
+  co_await test::until("the statistics show it", [&] { return sem.statistics().held == 0; });
+  const lock_statistics now = sem.statistics();
+  BOOST_TEST(now.lost[loss_reason::session_invalidated] == 2u);
+  BOOST_TEST(now.lost.total() == 2u);
+  BOOST_TEST(now.hold.count() == 2u);
+}
+
+ASYNC_TEST_CASE(renewals_and_late_ones_show, 30s) {
+  testing::server_options settings;
+  settings.model.session_ttl_min = 1s;
+  testing::server fake(settings);
+  const consul::client consul(ex, fake.client_config());
+  semaphore_options options = of(1);
+  options.session_ttl = 1s;
+  semaphore sem(consul, options);
+  const slot held = co_await sem.acquire();
+  co_await test::until("a renewal", [&] { return sem.statistics().renewal.count() != 0; });
+  lock_statistics now = sem.statistics();
+  BOOST_TEST(now.lease_left.count() == now.renewal.count());
+  BOOST_TEST(now.lease_left.sum > 0.0);
+  BOOST_TEST(now.suspect == 0u);
+  fake.freeze();
+  co_await test::until("it is suspect", [&] { return sem.statistics().suspect == 1; });
+  co_await test::until("it is lost", [&] { return sem.statistics().held == 0; });
+  now = sem.statistics();
+  BOOST_TEST(now.renewals_failed > 0u);
+  BOOST_TEST(now.suspect == 0u);
+  BOOST_TEST(now.lost[loss_reason::lease_expired] == 1u);
+  const consul::client_statistics counted = consul.statistics();
+  BOOST_TEST(counted.of(consul::request_kind::session_create).ended[consul::request_outcome::ok] == 1u);
+  BOOST_TEST(counted.of(consul::request_kind::session_renew).ended[consul::request_outcome::ok] > 0u);
+  BOOST_TEST(counted.of(consul::request_kind::session_renew).ended[consul::request_outcome::failed] > 0u);
+  BOOST_TEST(counted.of(consul::request_kind::transact).took.count() > 0u);
+}
+
+ASYNC_TEST_CASE(a_waiter_knows_its_place, 20s) {
+  const local_store store(ex);
+  semaphore first(store, of(1)), second(store, of(1)), third(store, of(1));
+  const slot held = co_await first.acquire();
+  BOOST_TEST(!first.statistics().place.has_value());
+  second.acquire([](error_code, slot) {});
+  co_await test::until("the statistics show it", [&] { return second.statistics().place == 1u; });
+  third.acquire([](error_code, slot) {});
+  co_await test::until("the statistics show it", [&] { return third.statistics().place == 2u; });
+  BOOST_TEST(second.statistics().place.value_or(0) == 1u);
+  co_await second.close();
+  co_await third.close();
+  BOOST_TEST(!third.statistics().place.has_value());
+}
+
+ASYNC_TEST_CASE(an_election_counts_all_its_candidates, 20s) {
+  const local_store store(ex);
+  election candidates(store, {.key = "service/leader"});
+  leadership won = co_await candidates.campaign("me");
+  asio::cancellation_signal stop;
+  std::optional<error_code> ended;
+  candidates.campaign("you", asio::bind_cancellation_slot(stop.slot(), [&](error_code ec, leadership) { ended = ec; }));
+  co_await test::until("the statistics show it", [&] { return candidates.statistics().place == 1u; });
+  BOOST_TEST(candidates.statistics().held == 1u);
+  BOOST_TEST(candidates.statistics().waiting == 1u);
+  stop.emit(asio::cancellation_type::total);
+  co_await test::until("the statistics show it", [&] { return ended.has_value(); });
+  co_await won.resign();
+  won = leadership();
+  co_await test::until("the statistics show it", [&] { return candidates.statistics().sessions == 0; });
+  const lock_statistics now = candidates.statistics();
+  BOOST_TEST(now.granted == 1u);
+  BOOST_TEST(now.cancelled == 1u);
+  BOOST_TEST(now.hold.count() == 1u);
+  BOOST_TEST(now.held == 0u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
