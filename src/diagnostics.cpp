@@ -15,6 +15,13 @@ std::string diagnostics::to_string() const {
     line += " (limit recorded " + std::to_string(limit_conflict->recorded) + ", ours " +
             std::to_string(limit_conflict->ours) + ")";
   }
+  if (queue && !queue->holders.empty()) {
+    const queue_report::holder& first = queue->holders.front();
+    line += "; " + std::to_string(queue->held) + (queue->held == 1 ? " slot is" : " slots are") +
+            " held, the first by " + first.session + (first.description.empty() ? "" : " (" + first.description + ")");
+    if (first.age) line += ", which joined " + std::to_string(first.age->count()) + " s ago";
+    if (queue->place) line += "; this process has place " + std::to_string(*queue->place) + " in the queue";
+  }
   if (!server_message.empty()) line += "; the server said: " + server_message;
   // Keys and server texts may contain anything, and a log line must stay one line.
   std::replace_if(

@@ -75,6 +75,7 @@ constexpr auto facts = std::to_array<error_facts>({
     {error::server_error, "server_error", "the server failed to answer the request", outcome_unknown | unavailable},
     {error::malformed_reply, "malformed_reply", "the reply does not follow the protocol", outcome_unknown},
     {error::reply_too_large, "reply_too_large", "the reply is over the configured size", outcome_unknown},
+    {error::would_be_late, "would_be_late", "no slot could be had before the deadline", not_applied},
 });
 
 constexpr bool is_in_order() {
@@ -82,7 +83,7 @@ constexpr bool is_in_order() {
     if (static_cast<std::size_t>(facts[i].code) != i + 1) return false;
   return true;
 }
-static_assert(is_in_order() && facts.back().code == error::reply_too_large);
+static_assert(is_in_order() && facts.back().code == error::would_be_late);
 
 const error_facts* facts_of(int value) noexcept {
   const bool is_known = value > 0 && static_cast<std::size_t>(value) <= facts.size();

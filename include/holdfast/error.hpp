@@ -63,6 +63,9 @@ enum class error {
   server_error,     ///< another 5xx, or another error of RabbitMQ
   malformed_reply,  ///< the reply does not follow the protocol
   reply_too_large,  ///< the reply exceeds `config::reply_bytes_max` or the available memory
+
+  // The request certainly had no effect.
+  would_be_late,  ///< the acquire would be granted too late, or was not granted in time (`acquire_options::deadline`)
 };
 
 /// Classes of errors, for comparison with an `error_code`. An error may belong to several classes.

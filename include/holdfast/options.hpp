@@ -209,8 +209,14 @@ struct election_options {
 /// Options of one acquire. The type is trivially destructible, because g++ 12 miscompiles braced arguments of other
 /// types in a co_await expression.
 struct acquire_options {
-  std::uint32_t count = 1;      ///< number of slots, all or none; at most the limit, and at most 60
-  diagnostics* diag = nullptr;  ///< filled in on failure; must outlive the operation
+  std::uint32_t count = 1;  ///< number of slots, all or none; at most the limit, and at most 60
+  /// Filled in on failure, and partly if the acquire has waited (`diagnostics::queue`). Must outlive the operation.
+  diagnostics* diag = nullptr;
+  /// The time after which the caller does not need a slot. The acquire fails with error::would_be_late at this time. It
+  /// fails at once if the hold times that this object has seen say that its turn would come later. While fewer than 20
+  /// holds were seen, it does not fail early. The estimate assumes that other processes hold slots for about as long as
+  /// this one.
+  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
 };
 
 }  // namespace holdfast

@@ -52,6 +52,7 @@ namespace holdfast {
 ///   client_certificate_refused, malformed_reply, reply_too_large, bad_request, too_large. With
 ///   `semaphore_options::use_recorded_limit`, a count over the limit is reported when the acquire reaches the head of
 ///   the local queue, after a read of the record.
+/// - would_be_late is reported only with `acquire_options::deadline`: at that time, or at once.
 /// - Errors that are reported after `tuning::give_up_after`: all that equal `condition::unavailable`; missing_node;
 ///   transaction_conflict, if Consul refuses a write for an unknown reason; malformed_reply and reply_too_large of a
 ///   write. If the process has a place in the cluster's queue, it keeps the place, and the acquire waits until the

@@ -29,14 +29,15 @@ struct acquire_request {
   bool once = false;
   std::optional<std::chrono::nanoseconds> within{};
   diagnostics* diag = nullptr;
+  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
 };
 
 /// If `acquire_options` gets another member, this function does not compile. Pass the member on here, and let
 /// `unit.runtime_options` expect its value.
 inline acquire_request request_of(const acquire_options& options, bool once,
                                   std::optional<std::chrono::nanoseconds> within) {
-  const auto& [count, diag] = options;
-  return {.count = count, .once = once, .within = within, .diag = diag};
+  const auto& [count, diag, deadline] = options;
+  return {.count = count, .once = once, .within = within, .diag = diag, .deadline = deadline};
 }
 
 const asio::any_io_executor& executor_of(const shell&) noexcept;

@@ -19,7 +19,7 @@ struct lock_statistics {
   std::uint64_t denied = 0;    ///< acquires that completed without a slot and without an error, as `try_acquire` may
   std::uint64_t cancelled = 0;
   /// Acquires that failed, by their errors. `failed[error{}]` counts errors of other libraries.
-  counters_by<error, error::reply_too_large> failed{};
+  counters_by<error, error::would_be_late> failed{};
   counters_by<loss_reason, loss_reason::not_accepted> lost{};  ///< held slots that were lost
   std::uint64_t revoked = 0;                                   ///< held slots that an operator has asked for
   /// Slots of dead processes that this process has freed because the run directory proved the deaths.

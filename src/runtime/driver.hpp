@@ -63,7 +63,9 @@ private:
 
   void step(protocol::user_event&& e, protocol::time_point now) override;
   acquire_time time_for_acquire() const override;
-  std::optional<std::uint64_t> place() const override { return core_->place(); }
+  std::optional<protocol::queue_state> queue(std::size_t holders_max) const override {
+    return core_->queue(holders_max);
+  }
   std::shared_ptr<hold_impl> make_hold(protocol::action::grant& a, std::uint32_t count) override;
   void log_loss(const hold_impl& held, const std::string& lock, loss_reason reason, const diagnostics& why) override;
   bool has_requests() const noexcept override { return !to_make_.empty(); }

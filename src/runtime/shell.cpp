@@ -68,7 +68,8 @@ lock_statistics shell::statistics() noexcept {
 
 std::optional<std::uint64_t> shell::place_in_queue() noexcept {
   const locked lock(*this);
-  return lock ? place() : std::nullopt;
+  const auto known = lock ? queue(0) : std::nullopt;
+  return known && known->place ? std::optional<std::uint64_t>(*known->place) : std::nullopt;
 }
 
 // ---- functions for any thread
@@ -109,19 +110,77 @@ void shell::begin(const acquire_request& request, pending<hold>&& handler, std::
   waiting.ticket = ticket;
   keep_running();
   initiating_ = at_once;
+  beginning_ = ticket;
   const struct reset {
-    initiating*& at;
-    ~reset() { at = nullptr; }
-  } after_the_step{initiating_};
-  const auto at = request.within ? acquire_time{runtime::now()} : time_for_acquire();
+    shell& of;
+    ~reset() {
+      of.initiating_ = nullptr;
+      of.beginning_ = {};
+    }
+  } after_the_step{*this};
+  const bool has_deadline = request.within || request.deadline != std::chrono::steady_clock::time_point::max();
+  const auto at = has_deadline ? acquire_time{runtime::now()} : time_for_acquire();
   const auto now = at.now;
   waiting.by_coarse_clock = !at.is_now;
   waiting.since = at.is_now ? now : runtime::coarse_now();
+  const bool ends = request.within && *request.within < protocol::never - now;  // else the sum would overflow
+  auto deadline = ends ? now + *request.within : protocol::never;
+  if (request.deadline != std::chrono::steady_clock::time_point::max()) {
+    waiting.late_at = now + (request.deadline - std::chrono::steady_clock::now());
+    deadline = std::min(deadline, waiting.late_at);
+  }
+  const bool late = waiting.late_at != protocol::never && is_late(waiting, now);
   acquires_.push(std::move(waiting));
   if (at_once) at_once->ticket = ticket;
-  const bool ends = request.within && *request.within < protocol::never - now;  // else the sum would overflow
-  const auto deadline = ends ? now + *request.within : protocol::never;
+  if (late) {
+    protocol::action::fail failed{ticket,
+                                  this->late(*acquires_.find(ticket), "its turn would come after the deadline")};
+    return perform(failed);
+  }
   step(protocol::event::acquire{ticket, request.count, request.once, deadline, name}, now);
+  if (!request.diag) return;
+  acquiring* const waits = acquires_.find(ticket);
+  if (waits && !waits->queue) note_queue(*waits, 1);
+}
+
+/// Notes what is known of the queue when an acquire begins. `joined` is 1 if the acquire has joined it, else 0. Returns
+/// the expected wait, if it is known.
+std::optional<protocol::duration> shell::note_queue(acquiring& waiting, std::size_t joined) const {
+  std::optional<protocol::queue_state> known = queue(0);
+  if (!known) return {};
+  known->before -= std::min(known->before, joined);
+  const std::optional<protocol::duration> wait = hold_times_.expected_wait(*known);
+  if (waiting.diag) {
+    waiting.queue = std::make_unique<diagnostics::queue_report>();
+    waiting.queue->before = known->before;
+    waiting.queue->expected_wait = wait;
+  }
+  return wait;
+}
+
+bool shell::is_late(acquiring& waiting, protocol::time_point now) const {
+  const auto wait = note_queue(waiting, 0);
+  return wait && now + *wait > waiting.late_at;
+}
+
+/// Adds what is known now to what was known when the acquire began.
+void shell::describe_queue(const acquiring& waiting, std::optional<diagnostics::queue_report>& into) const {
+  constexpr std::size_t holders_max = 10;
+  const std::optional<protocol::queue_state> known = queue(holders_max);
+  if (!known) return;
+  into = waiting.queue ? *waiting.queue : diagnostics::queue_report();
+  if (known->place) into->place = *known->place;
+  into->held = known->held;
+  for (const auto& [session, description, age] : known->holders) into->holders.push_back({session, description, age});
+}
+
+protocol::failure shell::late(acquiring& waiting, std::string text) const {
+  protocol::failure why{make_error_code(error::would_be_late), {std::move(text), options_.name, {}, {}, {}}};
+  if (waiting.diag && waiting.queue && waiting.queue->expected_wait) {
+    const auto expected = std::chrono::duration_cast<std::chrono::milliseconds>(*waiting.queue->expected_wait);
+    why.details.message += "; the expected wait was " + std::to_string(expected.count()) + " ms";
+  }
+  return why;
 }
 
 void shell::refuse(const protocol::failure& why, diagnostics* diag, pending<hold>&& handler) {
@@ -320,6 +379,7 @@ void shell::perform(protocol::action::grant& a) {
   counts_->granted.add();
   if (a.token.handoff != 0) counts_->handoffs.add();
   counts_->wait.add(waited(waiting));
+  if (waiting.diag && waiting.queue && a.ticket != beginning_) waiting.diag->queue = std::move(*waiting.queue);
   complete_acquire(waiting, error_code(), hold_impl::make_handle(std::move(impl)));
 }
 
@@ -337,18 +397,27 @@ void shell::count_suspect(slot_in_use& its, bool is_suspect) {
 /// A slot is no longer in use.
 void shell::count_end(slot_in_use& its, protocol::time_point granted_at, protocol::time_point now) {
   count_suspect(its, false);
+  const protocol::duration held = std::max(now - granted_at, protocol::duration(0));
   counts_->held.add(-1);
-  counts_->hold.add(std::max(now - granted_at, protocol::duration(0)));
+  counts_->hold.add(held);
+  hold_times_.add(held);
 }
 
 void shell::perform(protocol::action::deny& a) {
+  acquiring& waiting = *acquires_.find(a.ticket);
+  if (now_ >= waiting.late_at) {
+    protocol::action::fail failed{a.ticket, late(waiting, "no slot was free before the deadline")};
+    return perform(failed);
+  }
   counts_->denied.add();
-  complete_acquire(*acquires_.find(a.ticket), error_code(), hold());
+  if (waiting.diag) describe_queue(waiting, waiting.diag->queue);
+  complete_acquire(waiting, error_code(), hold());
 }
 
 void shell::perform(protocol::action::fail& a) {
   acquiring& waiting = *acquires_.find(a.ticket);
   counts_->ended(a.error.code);
+  if (waiting.diag) describe_queue(waiting, a.error.details.queue);
   complete_acquire(waiting, runtime::outcome_of(std::move(a.error), waiting.diag), hold());
 }
 

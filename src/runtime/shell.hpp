@@ -21,6 +21,7 @@
 
 #include "lifetime/completion.hpp"
 #include "lifetime/context_hook.hpp"
+#include "protocol/core/queue_state.hpp"
 #include "protocol/core/ticket_queue.hpp"
 #include "protocol/core/user_actions.hpp"
 #include "protocol/core/user_events.hpp"
@@ -93,7 +94,10 @@ protected:
   };
   /// The time of an acquire without a deadline. A core that needs no time for it saves reading the clock.
   virtual acquire_time time_for_acquire() const { return {runtime::now()}; }
-  virtual std::optional<std::uint64_t> place() const { return {}; }
+  virtual std::optional<protocol::queue_state> queue(std::size_t holders_max) const {
+    static_cast<void>(holders_max);
+    return {};
+  }
   virtual std::shared_ptr<hold_impl> make_hold(protocol::action::grant& a, std::uint32_t count) = 0;
   /// Logs a loss. `lock` is the name of the lock, if the core has several.
   virtual void log_loss(const hold_impl& held, const std::string& lock, loss_reason reason, const diagnostics& why) = 0;
@@ -136,7 +140,10 @@ private:
     std::uint32_t count = 1;  // first, in the padding of `pending`
     bool by_coarse_clock = false;
     protocol::ticket ticket{};
-    protocol::time_point since{};  ///< when it began to wait
+    protocol::time_point since{};                    ///< when it began to wait
+    protocol::time_point late_at = protocol::never;  ///< from then on, a denial is a failure
+    /// The queue as it was known when the acquire began. Null if it has no `diag`, or if nothing was known.
+    std::unique_ptr<diagnostics::queue_report> queue{};
     diagnostics* diag = nullptr;
 
     bool is_hole() const { return !handler; }
@@ -161,6 +168,10 @@ private:
 
   template <class Key, class Handler>
   canceller<Key>* on_cancel(Handler& handler);
+  std::optional<protocol::duration> note_queue(acquiring& waiting, std::size_t joined) const;
+  bool is_late(acquiring& waiting, protocol::time_point now) const;
+  void describe_queue(const acquiring& waiting, std::optional<diagnostics::queue_report>& into) const;
+  protocol::failure late(acquiring& waiting, std::string text) const;
   void begin(const acquire_request& request, pending<hold>&& handler, std::string_view name, initiating* at_once);
   protocol::duration waited(const acquiring& waiting) const;
   void count_suspect(slot_in_use& its, bool is_suspect);
@@ -210,11 +221,14 @@ private:
   std::optional<asio::steady_timer> timer_;
 
   protocol::time_point now_{};  ///< of the last step
+  protocol::hold_times hold_times_;
   protocol::time_point armed_ = protocol::never;
   bool sleeps_lightly_ = false;  ///< the timer may expire before `armed_`, only to read the clock
   bool closed_ = false;
   std::uint64_t last_ticket_ = 0;
   std::uint64_t last_wait_ = 0;
+
+  protocol::ticket beginning_{};  ///< the acquire that the core has just been given
 
   initiating* initiating_ = nullptr;  ///< the acquire that the core has just been given, if its handler can be called
   protocol::ticket_queue<acquiring> acquires_;

@@ -19,7 +19,7 @@ using holdfast::error_code;
 
 namespace {
 
-constexpr int last_error = static_cast<int>(error::reply_too_large);
+constexpr int last_error = static_cast<int>(error::would_be_late);
 
 error_code nth(int value) { return {value, holdfast::error_category()}; }
 

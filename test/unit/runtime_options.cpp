@@ -129,13 +129,14 @@ BOOST_AUTO_TEST_CASE(all_options_of_an_election_arrive) {
 BOOST_AUTO_TEST_CASE(all_options_of_an_acquire_arrive) {
   holdfast::diagnostics words;
   holdfast::acquire_options options;
-  auto& [count, diag] = options;
-  count = 3, diag = &words;
+  auto& [count, diag, deadline] = options;
+  count = 3, diag = &words, deadline = std::chrono::steady_clock::time_point(7s);
   const auto request = holdfast::detail::request_of(options, true, 5s);
   BOOST_TEST(request.count == 3u);
   BOOST_TEST(request.diag == &words);
   BOOST_TEST(request.once);
   BOOST_TEST((request.within == 5s));
+  BOOST_TEST((request.deadline == std::chrono::steady_clock::time_point(7s)));
 }
 
 /// A holder whose session has ended before its time believes for TTL minus margin by its own clock, which may be slow.

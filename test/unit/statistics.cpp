@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: BSL-1.0
 
 #include <array>
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <holdfast/holdfast.hpp>
@@ -14,6 +16,7 @@
 #include <vector>
 
 #include "lifetime/tally.hpp"
+#include "protocol/core/queue_state.hpp"
 #include "support/async.hpp"
 #include "support/participant.hpp"
 
@@ -176,6 +179,101 @@ ASYNC_TEST_CASE(an_election_counts_all_its_candidates, 20s) {
   BOOST_TEST(now.cancelled == 1u);
   BOOST_TEST(now.hold.count() == 1u);
   BOOST_TEST(now.held == 0u);
+}
+
+// --- The queue in the diagnostics, and deadlines
+
+BOOST_AUTO_TEST_CASE(the_expected_wait_is_that_of_a_queue) {
+  protocol::hold_times times;
+  protocol::queue_state queue;
+  queue.limit = 2;
+  for (int i = 0; i < 19; ++i) times.add(1s);
+  BOOST_TEST(!times.expected_wait(queue).has_value());
+  times.add(1s);
+  const auto wait = [&] { return std::chrono::duration<double>(times.expected_wait(queue).value()).count(); };
+  BOOST_TEST(wait() == 0.25, boost::test_tools::tolerance(1e-6));  // half a hold, and two slots
+  queue.before = 4;
+  BOOST_TEST(wait() == 2.25, boost::test_tools::tolerance(1e-6));
+  queue.free = 5;
+  BOOST_TEST(wait() == 0.0);
+  queue.free = 0;
+  for (int i = 0; i < 1'000; ++i) times.add(10ms);  // later holds count more
+  BOOST_TEST(wait() < 0.03);
+}
+
+ASYNC_TEST_CASE(a_denied_acquire_tells_who_holds, 20s) {
+  const local_store store(ex);
+  semaphore_options options = of(1);
+  options.description = "the other one";
+  semaphore other(store, options), sem(store, of(1));
+  const slot held = co_await other.acquire();
+  diagnostics why;
+  const slot none = co_await sem.try_acquire_for(50ms, {.diag = &why});
+  BOOST_TEST(!none);
+  BOOST_REQUIRE(why.queue.has_value());
+  BOOST_TEST(why.queue->place.value_or(0) == 1u);
+  BOOST_TEST(why.queue->held == 1u);
+  BOOST_REQUIRE(why.queue->holders.size() == 1u);
+  BOOST_TEST(why.queue->holders[0].description == "the other one");
+  BOOST_TEST(why.queue->holders[0].age.has_value());
+  BOOST_TEST(!why.queue->expected_wait.has_value());
+  BOOST_TEST(why.to_string().find("(the other one)") != std::string::npos, why.to_string());
+}
+
+ASYNC_TEST_CASE(an_acquire_that_would_be_late_fails_at_once, 20s) {
+  const local_store store(ex);
+  semaphore sem(store, of(1));
+  const auto soon = [] { return std::chrono::steady_clock::now() + 20ms; };
+  for (int i = 0; i < 20; ++i) {
+    slot each = co_await sem.acquire();
+    co_await test::pause(10ms);
+    co_await each.release();
+  }
+  slot held = co_await sem.acquire({.deadline = soon()});  // it is free, so nothing is late
+  std::vector<slot> granted;
+  for (int i = 0; i < 10; ++i) sem.acquire([&](error_code, slot got) { granted.push_back(std::move(got)); });
+  diagnostics why;
+  acquire_options options{.diag = &why, .deadline = soon()};
+  const auto [failed, none] = co_await sem.acquire(options, asio::as_tuple(asio::use_awaitable));
+  BOOST_TEST(failed == error::would_be_late);
+  BOOST_REQUIRE(why.queue.has_value());
+  BOOST_TEST(why.queue->before == 10u);
+  BOOST_REQUIRE(why.queue->expected_wait.has_value());
+  BOOST_TEST((*why.queue->expected_wait >= 100ms));
+  BOOST_TEST(sem.statistics().failed[error::would_be_late] == 1u);
+  BOOST_TEST(sem.statistics().waiting == 10u);
+  diagnostics later;
+  std::optional<error_code> last;
+  slot got;
+  sem.acquire({.diag = &later, .deadline = std::chrono::steady_clock::now() + 1h}, [&](error_code ec, slot it) {
+    last = ec;
+    got = std::move(it);
+  });
+  co_await held.release();
+  for (std::size_t i = 0; i < 10; ++i) {
+    co_await test::until("the next one holds", [&] { return granted.size() > i; });
+    granted[i] = slot();
+  }
+  co_await test::until("the last one holds", [&] { return last.has_value(); });
+  BOOST_TEST(!*last);
+  BOOST_REQUIRE(later.queue.has_value());
+  BOOST_TEST(later.queue->before == 10u);
+  BOOST_TEST(later.queue->expected_wait.has_value());
+}
+
+ASYNC_TEST_CASE(an_acquire_fails_at_its_deadline, 20s) {
+  const local_store store(ex);
+  semaphore sem(store, of(1));
+  const slot held = co_await sem.acquire();
+  const acquire_options options{.deadline = std::chrono::steady_clock::now() + 30ms};
+  const auto [failed, none] = co_await sem.acquire(options, asio::as_tuple(asio::use_awaitable));
+  BOOST_TEST(failed == error::would_be_late);
+  BOOST_TEST(!none);
+  const acquire_options over{.deadline = std::chrono::steady_clock::now() - 1s};
+  const auto [again, nothing] = co_await sem.acquire(over, asio::as_tuple(asio::use_awaitable));
+  BOOST_TEST(again == error::would_be_late);
+  const slot denied = co_await sem.try_acquire({.deadline = std::chrono::steady_clock::now() + 1h});
+  BOOST_TEST(!denied);  // an answer in time is no failure
 }
 
 BOOST_AUTO_TEST_SUITE_END()

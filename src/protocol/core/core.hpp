@@ -13,6 +13,7 @@
 #include "protocol/core/actions.hpp"
 #include "protocol/core/context.hpp"
 #include "protocol/core/events.hpp"
+#include "protocol/core/queue_state.hpp"
 
 namespace holdfast::protocol {
 
@@ -43,8 +44,12 @@ public:
   virtual core_status status() const = 0;
   /// The measurements of the last step.
   const measurements& measured() const { return ctx_.measured(); }
-  /// The place in the cluster's queue of the first local waiter; 1 is the next. Empty if it is not known.
-  virtual std::optional<std::size_t> place() const { return {}; }
+  /// The queue, as far as it is known. Empty if nothing is known, or if the kind of lock has no queue. At most
+  /// `holders_max` holders are listed.
+  virtual std::optional<queue_state> queue(std::size_t holders_max) const {
+    static_cast<void>(holders_max);
+    return {};
+  }
 
   /// The proof in Consul that one slot is ours: the session has locked the key, and the grant was the key's last write.
   struct entry {

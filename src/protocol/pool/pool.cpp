@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "protocol/pool/write_outcome.hpp"
+#include "protocol/record/entry_value.hpp"
 
 namespace holdfast::protocol {
 
@@ -31,19 +32,43 @@ void pool::step(core_event&& e, time_point now, core_actions& out) {
   ctx_.end();
 }
 
-std::optional<std::size_t> pool::place() const {
-  if (parts_.waiters.empty() || parts_.view.state() == view::state::none) return {};
+std::optional<queue_state> pool::queue(std::size_t holders_max) const {
+  if (parts_.view.state() == view::state::none) return {};
   const snapshot& now = parts_.view.now();
   const snapshot::matches matches = now.match();
-  std::size_t before = 0;
+  queue_state result;
+  result.limit = limit();
+  result.held = now.record.holders.size();
+  result.free = now.record.closed || result.held >= result.limit ? 0 : result.limit - result.held;
+  result.free += parts_.slots.spares().size();
+  std::size_t others = 0;
   for (std::size_t i = 0; i < now.contenders.size(); ++i) {
     const contender& each = now.contenders[i];
-    if (matches.named[i]) continue;
-    const bool is_complete = now.complete_to >= each.create_index;
-    if (parts_.members.is_ours(each.session)) return before + (is_complete ? 0 : now.unseen) + 1;
-    ++before;
+    if (matches.named[i]) {
+      if (result.holders.size() < holders_max) result.holders.push_back(as_holder(each));
+    } else if (!parts_.members.is_ours(each.session)) {
+      ++others;
+    } else if (!result.place) {
+      const bool sees_all = now.complete_to >= each.create_index;
+      result.place = others + (sees_all ? 0 : now.unseen) + 1;
+    }
   }
-  return {};
+  if (parts_.waiters.empty()) result.place.reset();
+  result.before = parts_.waiters.size() + (result.place ? *result.place - 1 : others + now.unseen);
+  return result;
+}
+
+queue_state::holder pool::as_holder(const contender& entry) const {
+  queue_state::holder its{entry.session, entry.value, {}};
+  if (!entry.grantable()) return its;  // entries of other clients have no format of ours
+  const entry_value details = parse_entry_value(entry.value);
+  its.description = details.description;
+  if (!details.since_1970 || !parts_.options.wall_offset) return its;
+  const duration since_1970 = now().time_since_epoch() + *parts_.options.wall_offset;
+  // Clocks disagree, so the difference may be negative.
+  its.age = std::max(std::chrono::duration_cast<std::chrono::seconds>(since_1970) - *details.since_1970,
+                     std::chrono::seconds(0));
+  return its;
 }
 
 void pool::on(event::acquire& e) {

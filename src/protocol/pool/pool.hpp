@@ -45,7 +45,7 @@ public:
   void step(core_event&& e, time_point now, core_actions& out) override;
 
   core_status status() const override { return {parts_.waiters.size(), parts_.members.size(), limit()}; }
-  std::optional<std::size_t> place() const override;
+  std::optional<queue_state> queue(std::size_t holders_max) const override;
   std::uint32_t limit() const { return parts_.situation.limit; }
   std::vector<entry> entries_of(slot_id id) override;
   std::string lock_key(slot_id) override { return parts_.options.lock_key; }
@@ -80,6 +80,8 @@ private:
   time_point serves_until() const { return parts_.watches.failures().lasts_until(parts_.options.outage_grace); }
   void serve();
   void finish_close();
+
+  queue_state::holder as_holder(const contender& entry) const;
 
   cluster_observer observe() { return {ctx_, parts_, waits_, own_grants_, taking_}; }
   facts facts_now() const { return {parts_, now()}; }
