@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 
-SCRIPTS = [f"scripts/{name}" for name in "setup consul consul-build rabbitmq root go-program debian-package".split()]
+SCRIPTS = [f"scripts/{name}" for name in "setup consul consul-build rabbitmq prometheus root go-program debian-package".split()]
 SCRIPTS += [f"scripts/{name}" for name in "demo bench test with-agent".split()] + [".ci/run"]
 # Where the project's programs are. Builds and caches lie elsewhere.
 FOLDERS = ".ci bench cmake doc example include scripts src test tools".split()
