@@ -2,12 +2,13 @@
 # SPDX-FileCopyrightText: The holdfast authors
 # SPDX-License-Identifier: BSL-1.0
 
-"""Checks that doc/trouble.md has a row for each log line of the library, for each error and for each reason of a loss, and
-no other rows.
+"""Checks that doc/trouble.md has a row for each log line of the library, for each error, for each reason of a loss and for
+each alert of doc/monitoring/alerts.yml, and no other rows.
 
 The first column of each table there has names in backticks, and nothing else besides <br>:
 - an error: the name of its enumerator, and then the text that src/error.cpp gives it;
 - a reason of a loss: `lost: REASON`;
+- an alert: its name. The row has an anchor, and the `runbook_url` of the alert leads to it;
 - a log line: its text, with ... for each variable part. The row may end with one of them and omit the rest.
 
 The log lines are found in the code of src, except src/testing. A log line is the argument of `action::note{...}`, or of
@@ -30,6 +31,7 @@ import sources
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = "doc/trouble.md"
 ERRORS, TEXTS, REASONS = "include/holdfast/error.hpp", "src/error.cpp", "include/holdfast/loss_reason.hpp"
+ALERTS = "doc/monitoring/alerts.yml"
 CLOSING = {"(": ")", "[": "]", "{": "}"}
 STRINGS = ("string", "string_view")
 ADVICE = "advice_on_expiry"
@@ -227,17 +229,25 @@ def rows(page):
             yield number, line.strip("|").split("|")[0].strip()
 
 
+def alerts(text):
+    """{name: where its runbook_url leads to} of each alert."""
+    parts = re.split(r"^ *- alert: *", text, flags=re.MULTILINE)[1:]
+    found = {part.split("\n")[0].strip(): re.search(r"^ *runbook_url: *(\S+)", part, re.MULTILINE) for part in parts}
+    return {name: link and link[1] for name, link in found.items()}
+
+
 def matches(row, line):
     return row.rstrip(" .") == line.rstrip(" .") or (row.endswith("...") and line.startswith(row))
 
 
 def problems(files):
     """`files`: {path: text} of the page and of the code."""
-    lines, unread = log_lines({path: text for path, text in files.items() if path != PAGE})
+    lines, unread = log_lines({path: text for path, text in files.items() if path not in (PAGE, ALERTS)})
     yield from unread
     texts = dict(re.findall(r'\{error::(\w+), "\w+",\s*"((?:\\.|[^"\\])*)"', files[TEXTS]))
     named = {name: texts.get(name) for name in enumerators(files[ERRORS], "error")}
     reasons = [f"lost: {name}" for name in enumerators(files[REASONS], "loss_reason") if name != "none"]
+    links = alerts(files[ALERTS])
     seen, patterns = set(), {}
     for number, cell in rows(files[PAGE]):
         names = re.findall(r"`([^`]+)`", cell)
@@ -251,12 +261,16 @@ def problems(files):
             if name in seen:
                 yield f"{PAGE}:{number}: a second row for `{name}`"
             seen.add(name)
-            if name in named or name in reasons:
+            if name in links:
+                anchor = re.search(r'<a id="([^"]+)">', files[PAGE].split("\n")[number - 1])
+                if not anchor or links[name] != f"{PAGE}#{anchor[1]}":
+                    yield f"{PAGE}:{number}: the alert `{name}` does not lead to this row, but to {links[name]}"
+            if name in named or name in reasons or name in links:
                 continue
             if letters(name) < LETTERS_MIN:
                 yield f"{PAGE}:{number}: `{name}` is no error, and too short for a log line"
             patterns[name] = number
-    for name in [*named, *reasons]:
+    for name in [*named, *reasons, *links]:
         if name not in seen:
             yield f"{PAGE}: no row for `{name}`"
     used = set()
@@ -272,7 +286,7 @@ def problems(files):
 
 
 def read_all():
-    paths = [PAGE, *(str(path.relative_to(ROOT)) for folder in ("src", "include") for path in ROOT.glob(f"{folder}/**/*.[ch]pp"))]
+    paths = [PAGE, ALERTS, *(str(path.relative_to(ROOT)) for folder in ("src", "include") for path in ROOT.glob(f"{folder}/**/*.[ch]pp"))]
     return {path: (ROOT / path).read_text(encoding="utf-8") for path in sorted(paths) if not path.startswith("src/testing/")}
 
 
@@ -303,7 +317,8 @@ def self_test():
     page = ("| name | meaning |\n|---|---|\n| `one`<br>`the first text` | a |\n| `two`<br>`the second text` | b |\n"
             "| `lost: gone` | c |\n| `the name ... has changed` | d |\n| `this is the reason: ...` | e |\n"
             "| `...; and one more ...` | f |\n| `...; a longer time helps` | h |\n| `slot of ... is away: ...`<br>`lock .../... is away: ...` | g |\n")
-    good = {**code, PAGE: page}
+    page += '| `TooLate` | <a id="toolate"></a>i |\n'
+    good = {**code, PAGE: page, ALERTS: f"  - alert: TooLate\n    annotations:\n      runbook_url: {PAGE}#toolate\n"}
     assert not list(problems(good)), list(problems(good))
 
     def fails(path, old, new, why):
@@ -333,6 +348,11 @@ def self_test():
     fails("src/a.cpp", "std::log(x)", 'settings_.log("a new line")', "`a new line`")
     fails("src/a.cpp", "std::log(x)", "tell(x.text())", "cannot be read")
     fails("src/b.cpp", "void tell(int);", 'void say(std::string s) { log(s); } void h() { say("a new line"); }', "`a new line`")
+    fails(PAGE, '<a id="toolate"></a>', "", "does not lead to this row")
+    fails(PAGE, 'id="toolate"', 'id="too-late"', "does not lead to this row")
+    fails(ALERTS, "#toolate", "#late", "does not lead to this row")
+    fails(ALERTS, "      runbook_url:", "      url:", "does not lead to this row")
+    fails(ALERTS, "alert: TooLate", "alert: TooEarly", "no row for `TooEarly`")
     # Each row of the real page is needed, and each log line of the real code is seen.
     real = read_all()
     assert not list(problems(real)), "the page and the code differ already"
@@ -349,7 +369,7 @@ def main():
         print(__doc__.strip(), file=sys.stdout if sys.argv[1:] in (["-h"], ["--help"]) else sys.stderr)
         return 0 if sys.argv[1:] in (["-h"], ["--help"]) else 2
     files = read_all()
-    lines, _ = log_lines({path: text for path, text in files.items() if path != PAGE})
+    lines, _ = log_lines({path: text for path, text in files.items() if path not in (PAGE, ALERTS)})
     if sys.argv[1:]:
         print(*(f"{path}: {line}" for line, path in sorted(lines.items(), key=lambda each: each[::-1])), sep="\n")
         return 0

@@ -71,12 +71,17 @@ METRICS = all_metrics()
 
 
 def metric_of(series):
-    """The name of the metric to which a series of this name belongs. None if there is no such metric."""
+    """The name of the metric to which a series of this name belongs, or None if there is no such metric."""
     for suffix in ("_bucket", "_sum", "_count"):
         name = series.removesuffix(suffix)
         if name != series and name in METRICS and METRICS[name].type == "histogram":
             return name
     return series if series in METRICS and METRICS[series].type != "histogram" else None
+
+
+def unknown_in(expression):
+    """The names in an expression that belong to no metric of the list."""
+    return sorted(name for name in set(re.findall(r"\bholdfast_\w+", expression)) if metric_of(name) is None)
 
 
 class Sample(NamedTuple):
@@ -156,6 +161,7 @@ def self_test():
         assert any(why in each for each in found), (old, new, found)
     assert any("holdfast_limit is missing" in each for each in problems(good, ["holdfast_l"]))
     assert not any("queue_place" in each for each in problems(good, ["holdfast_"]))
+    assert unknown_in("rate(holdfast_wait_seconds_bucket[5m]) + holdfast_holds / holdfast_wait_seconds + x") == ["holdfast_wait_seconds"]
     try:
         parse("holdfast_holds{lock=a} 1")
         raise AssertionError("a line without quotes was read")
