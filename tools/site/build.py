@@ -23,7 +23,8 @@ import reference
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 HERE = pathlib.Path(__file__).resolve().parent
 DOCUMENTS = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md"]
-LANGUAGES = {".cpp": "cpp", ".hpp": "cpp", ".py": "python", ".sh": "sh", ".txt": "cmake", ".cmake": "cmake"}
+LANGUAGES = {".cpp": "cpp", ".hpp": "cpp", ".py": "python", ".sh": "sh", ".txt": "cmake", ".cmake": "cmake",
+             ".yml": "yaml", ".json": "json"}
 # Material's script would fetch these from another host.
 FOREIGN = {
     '"https://unpkg.com/mermaid@11/dist/mermaid.min.js"': 'new URL("assets/javascripts/mermaid.min.js",__md_scope).href',
@@ -59,7 +60,7 @@ class Stage:
         if not name or re.match(r"[a-z]+:", link):
             return link
         target = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
-        if target in DOCUMENTS or target.startswith("doc/"):
+        if target in DOCUMENTS or (target.startswith("doc/") and not target.endswith((".yml", ".json"))):
             return link
         header = target.removeprefix("include/holdfast/").removesuffix(".hpp") + ".md"
         if target.startswith("include/") and header in self.api_pages:
