@@ -64,7 +64,7 @@ def is_overlapping(one, other):
 
 
 def problems(dashboard):
-    """What is wrong with the form of this dashboard."""
+    """The faults in the form of this dashboard."""
     if dashboard.get("schemaVersion", 0) < SCHEMA_MIN:
         yield f"schemaVersion is not {SCHEMA_MIN} or more"
     if dashboard.get("id") is not None:

@@ -111,11 +111,11 @@ def running(programs, jobs, rules=None, interval=0.2, speed=1):
     """Starts Prometheus in a temporary folder, on loopback, and waits until it has scraped each endpoint. Gives a
     `Prometheus`. It ends with the context, even if this process is killed.
 
-    programs: the folder that scripts/prometheus prints
-    jobs:     {name of a job: [host:port]}, or a list of endpoints
-    rules:    the text of the alert rules; by default those of doc/monitoring
-    interval: the time between two scrapes, in seconds
-    speed:    all times in the rules are divided by it
+    - programs: the folder that scripts/prometheus prints
+    - jobs: {name of a job: [host:port]}, or a list of endpoints
+    - rules: the text of the alert rules; by default those of doc/monitoring
+    - interval: the time between two scrapes, in seconds
+    - speed: all times in the rules are divided by it
     """
     program = pathlib.Path(programs) / "prometheus"
     expect(program.is_file(), f"there is no program {program}: run scripts/prometheus")

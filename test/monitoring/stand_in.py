@@ -64,7 +64,7 @@ class Page:
                     lines += [f"# HELP {name} Invented.", f"# TYPE {name} {metrics.METRICS[name].type}"]
                     last = name
                 inside = ",".join(f'{label}="{text}"' for label, text in labels)
-                lines.append(f"{series}{{{inside}}} {value:.6g}" if inside else f"{series} {value:.6g}")
+                lines.append(f"{series}{{{inside}}} {value:.15g}" if inside else f"{series} {value:.15g}")
         return "\n".join(lines) + "\n"
 
 
