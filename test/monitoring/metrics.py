@@ -4,14 +4,17 @@
 
 """The metrics of holdfast: their names, types and labels. Reads the text that an endpoint serves.
 
-usage: metrics.py FILE...      checks that these texts have only metrics of the list, in the form of the list. A FILE may
-                               be an http:// URL, or - for the standard input
+usage: metrics.py [--promtool PROMETHEUS] FILE...
+                               checks that these texts have only metrics of the list, in the form of the list. A FILE may
+                               be an http:// URL, or - for the standard input. With --promtool, promtool checks them, too:
+                               PROMETHEUS is the folder that scripts/prometheus prints
        metrics.py --list       prints the names
        metrics.py --self-test  shows that the check is able to fail
 """
 
 import pathlib
 import re
+import subprocess
 import sys
 import urllib.request
 from typing import NamedTuple
@@ -136,6 +139,15 @@ def problems(text, needed=()):
             yield f"{name} is missing"
 
 
+def promtool_problems(programs, text):
+    """The complaints of `promtool check metrics` about this text."""
+    program = pathlib.Path(programs) / "promtool"
+    run = subprocess.run([program, "check", "metrics"], input=text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                         text=True, timeout=60)  # fmt: skip
+    if run.returncode:
+        yield f"promtool: status {run.returncode}: {run.stdout.strip()}"
+
+
 def read(source):
     if source == "-":
         return sys.stdin.read()
@@ -176,11 +188,18 @@ def main():
     if sys.argv[1:] == ["--list"]:
         print(*sorted(METRICS), sep="\n")
         return 0
-    if not sys.argv[1:] or (sys.argv[1].startswith("-") and sys.argv[1] != "-"):
+    arguments, programs = sys.argv[1:], None
+    if arguments[:1] == ["--promtool"] and len(arguments) > 2:
+        programs, arguments = arguments[1], arguments[2:]
+    if not arguments or (arguments[0].startswith("-") and arguments[0] != "-"):
         asked = sys.argv[1:] in (["-h"], ["--help"])
         print(__doc__.strip(), file=sys.stdout if asked else sys.stderr)
         return 0 if asked else 2
-    found = [f"{source}: {each}" for source in sys.argv[1:] for each in problems(read(source))]
+    found = []
+    for source in arguments:
+        text = read(source)
+        found += [f"{source}: {each}" for each in problems(text)]
+        found += [f"{source}: {each}" for each in promtool_problems(programs, text)] if programs else []
     print(*found, f"{len(found)} differences to the list", sep="\n")
     return 1 if found else 0
 

@@ -6,9 +6,10 @@
 
 With it, the tests try the dashboard, the alerts and their own checks without a process that uses the library.
 
-usage: stand_in.py             serves until it is interrupted, and prints the URLs
-       stand_in.py --text      prints what each endpoint serves after a while
-       stand_in.py --self-test
+usage: stand_in.py                         serves until it is interrupted, and prints the URLs
+       stand_in.py --text                  prints what each endpoint serves after a while
+       stand_in.py --self-test PROMETHEUS  shows that promtool, too, accepts the texts, and that missing metrics are
+                                           noticed. PROMETHEUS is the folder that scripts/prometheus prints
 """
 
 import contextlib
@@ -191,7 +192,7 @@ def cluster(processes=2):
     return [*(Process(number) for number in range(processes)), Export()]
 
 
-def self_test():
+def self_test(programs):
     pages = cluster()
     with served(pages) as addresses:
         time.sleep(10 * TICK)
@@ -199,6 +200,10 @@ def self_test():
     needed = (["holdfast_build", "holdfast_a", "holdfast_client", "holdfast_wait"],) * 2 + (["holdfast_cluster"],)
     for text, names in zip(texts, needed):
         assert not list(metrics.problems(text, names)), list(metrics.problems(text, names))
+        assert not list(metrics.promtool_problems(programs, text)), list(metrics.promtool_problems(programs, text))
+    without_help = texts[0].replace("# HELP holdfast_holds Invented.\n", "")
+    found = list(metrics.promtool_problems(programs, without_help))
+    assert len(found) == 1 and "holdfast_holds no help text" in found[0], found
     together = {metrics.metric_of(each.name) for text in texts for each in metrics.parse(text)[0]}
     assert not set(metrics.METRICS) - together - {"holdfast_queue_place", "holdfast_acquire_failures_total"}, together
     pages[0].remove("holdfast_limit")
@@ -207,8 +212,8 @@ def self_test():
 
 
 def main():
-    if sys.argv[1:] == ["--self-test"]:
-        return self_test()
+    if sys.argv[1:2] == ["--self-test"] and len(sys.argv) == 3:
+        return self_test(sys.argv[2])
     if sys.argv[1:] not in ([], ["--text"]):
         print(__doc__.strip(), file=sys.stdout if sys.argv[1:] in (["-h"], ["--help"]) else sys.stderr)
         return 0 if sys.argv[1:] in (["-h"], ["--help"]) else 2
