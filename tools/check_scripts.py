@@ -187,6 +187,35 @@ def check_cache(world):
         require("is used instead" in run.stderr, "and it says so", run)
 
 
+def check_prometheus(world):
+    script = world.clone() / "scripts/prometheus"
+    kept = world.folder / "home/.cache/holdfast/prometheus-bookworm"
+
+    def package(version):
+        """From now on, apt gets a package with this version."""
+        world.network(one="a package")
+        each = f"printf '#!/bin/sh\\necho %s, version {version} >&2\\n' $name >\"$3/usr/bin/$name\"; chmod +x \"$3/usr/bin/$name\""
+        world.program("dpkg-deb", f'#!/bin/sh\nmkdir -p "$3/usr/bin"\nfor name in prometheus promtool; do {each}; done\n')
+
+    package("2.43.0")
+    run = world.run(script)
+    require(run.returncode == 1 and not run.stdout and "no 2.42 today" in run.stderr, "another version is refused", run)
+    require(not kept.exists(), "and it is not kept", run)
+    package("2.42.0")
+    run = world.run(script, "--no-fetch")
+    require(run.returncode == 1 and not run.stdout and not world.asked(), "--no-fetch does not fetch Prometheus", run)
+    run = world.run(script)
+    require(run.returncode == 0 and run.stdout.strip() == str(kept), "the folder of Prometheus is printed", run)
+    require({each.name for each in kept.iterdir()} == {"prometheus", "promtool"}, "it has both programs", run)
+    world.no_network()
+    run = world.run(script)
+    require(run.returncode == 0 and run.stdout.strip() == str(kept), "Prometheus is found again without network", run)
+    (kept / "promtool").unlink()
+    run = world.run(script)
+    require(run.returncode == 1 and "no server" in run.stderr, "if a program is missing, it fetches them again", run)
+    require(not list(kept.parent.glob("fetching.*")), "and leaves nothing behind", run)
+
+
 def not_executable(root):
     """The commands of CONTRIBUTING.md, and a list of problems: commands that are no executable files, and files that
     begin with `#!` and may not be executed."""
@@ -221,7 +250,8 @@ def check_execute_bits(world):
 
 
 def main():
-    parts = ((check_words, TO_ANSWER), (check_fetching, TO_FETCH), (check_cache, TO_FETCH), (check_execute_bits, ()))
+    parts = ((check_words, TO_ANSWER), (check_fetching, TO_FETCH), (check_cache, TO_FETCH),
+             (check_prometheus, TO_FETCH), (check_execute_bits, ()))
     for check, programs in parts:
         with tempfile.TemporaryDirectory() as folder:
             check(World(folder, programs))
