@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: BSL-1.0
 
 """Checks the alert rules of doc/monitoring with promtool, and runs their tests. Each alert must have a test in which it
-fires and one in which it does not. Each metric in a rule must be in the list of metrics.py.
+fires and one in which it does not. Each metric in a rule, and in the pages that explain the rules, must be in the list of
+metrics.py.
 
 usage: check_alerts.py PROMETHEUS              PROMETHEUS is the folder that scripts/prometheus prints
        check_alerts.py --self-test PROMETHEUS  shows that the tests notice a wrong rule: for each alert, one that never
@@ -19,6 +20,7 @@ import tempfile
 import metrics
 
 FOLDER = metrics.ROOT / "doc/monitoring"
+PAGES = ("doc/trouble.md", "doc/how_to/watch.md")
 RULE = re.compile(r"^ *- alert: (\w+)\n((?: {8,}.*\n)+)", re.MULTILINE)
 EXPRESSION = re.compile(r"^ {8}expr:(?: \|-)?\s+((?:(?! {8}\w).*\n)+)", re.MULTILINE)
 TEST = re.compile(r"^ *- alertname: (\w+)\n *eval_time: \w+\n *exp_alerts:(.*)", re.MULTILINE)
@@ -55,6 +57,17 @@ def problems(folder, alerts, tests):
             yield f"{name}: {each} is no metric of the list"
 
 
+def unknown_in_pages(pages):
+    """`pages`: {path: text}"""
+    for path, text in pages.items():
+        for each in set(metrics.unknown_in(text)) - set(metrics.METRICS):  # a page may name a histogram itself
+            yield f"{path}: {each} is no metric of the list"
+
+
+def read_pages():
+    return {path: (metrics.ROOT / path).read_text(encoding="utf-8") for path in PAGES}
+
+
 def self_test(folder):
     alerts, tests = ((FOLDER / name).read_text(encoding="utf-8") for name in ("alerts.yml", "alerts_test.yml"))
     assert not list(problems(folder, alerts, tests)), list(problems(folder, alerts, tests))
@@ -76,6 +89,9 @@ def self_test(folder):
     for old, new, why in (("exp_alerts: []", "exp_alerts:", "does not fire"), ("exp_alerts:\n", "exp_alerts: []\n", "fires")):
         found = list(problems(folder, alerts, head + groups[0].replace(old, new)))
         assert any(f"{first}: no test in which it {why}" in each for each in found), found
+    assert not list(unknown_in_pages(read_pages()))
+    assert list(unknown_in_pages({"a.md": "`holdfast_acquires_total` `holdfast_acquires`"})) == [
+        "a.md: holdfast_acquires is no metric of the list"]
     found = list(problems(folder, alerts.replace("holdfast_suspect_holds", "holdfast_doubts"), tests))
     assert any("holdfast_doubts is no metric" in each for each in found), found
     found = list(problems(folder, alerts.replace("> 2\n", "> \n"), tests))
@@ -94,7 +110,7 @@ def main():
     if not (pathlib.Path(arguments[0]) / "promtool").is_file():
         sys.exit(f"there is no promtool in {arguments[0]!r}: run scripts/prometheus")
     alerts, tests = ((FOLDER / name).read_text(encoding="utf-8") for name in ("alerts.yml", "alerts_test.yml"))
-    found = list(problems(arguments[0], alerts, tests))
+    found = [*problems(arguments[0], alerts, tests), *unknown_in_pages(read_pages())]
     print(*found, f"{len(rules(alerts))} alerts, {len(TEST.findall(tests))} tests, {len(found)} problems", sep="\n")
     return 1 if found else 0
 
