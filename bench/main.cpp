@@ -69,6 +69,7 @@ void measure(const parameters& p) {
     {"waiting-coroutine", waiting},
     {"waiting-client", waiting},
     {"local", closed_loop_local},
+    {"expected-wait", expected_wait},
 #if BOOST_VERSION >= 108200
     {"cycle-immediate", closed_loop},
 #endif

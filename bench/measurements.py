@@ -69,6 +69,7 @@ def full():
                 yield from each((GO,), "pool", contenders, limit, seconds=6 if contenders == 128 else 3)
     yield from each((GO_CHANNEL, GO_KEPT), "pool", 128, 4)
     yield from each((HOLDFAST, ASIO), "pool-rival", 128, 4)
+    yield from each((HOLDFAST,), "expected-wait", 64, 4)
     yield from each((HOLDFAST,), "waiting", 100_000)
     yield from each((HOLDFAST,), "waiting-coroutine", 100_000)
     yield from each((HOLDFAST,), "waiting-client", 128)

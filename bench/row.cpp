@@ -54,6 +54,7 @@ std::string row::to_json(const parameters& p) const {
       {"limit_held", or_null(limit_held)},
       {"connections", or_null(connections)},
       {"turn_wait_max", or_null(turn_wait_max)},
+      {"wait_error", or_null(wait_error)},
       {"processes", processes},
       {"not_served", not_served},
       {"errors", errors},

@@ -37,6 +37,7 @@ struct row {
   std::optional<bool> limit_held{};
   std::optional<double> connections{};    ///< open connections of one client, on average, at the end
   std::optional<double> turn_wait_max{};  ///< longest wait of a client between two turns of its own, over the mean
+  std::optional<double> wait_error{};     ///< expected waits: the mean error, over the mean wait
   std::uint32_t processes = 1;            ///< of the operating system, among which the contenders are spread
   std::uint32_t not_served = 0;           ///< clients that had no turn before the warm-up
   std::uint64_t errors = 0;  ///< failed or unfinished operations, and lost slots; in loss: losses not noticed

@@ -16,6 +16,7 @@ void closed_loop_floor(const parameters& p);  ///< floor-asio: a semaphore of th
 void open_loop(const parameters& p);          ///< holdfast: arrivals at a fixed rate
 void loss(const parameters& p);               ///< holdfast: from a session's end to the slot's loss
 void waiting(const parameters& p);            ///< holdfast: memory for each waiter
+void expected_wait(const parameters& p);      ///< holdfast: the error of the waits that acquires expect
 void bare(const parameters& p);               ///< floor-beast: bare requests, without a semaphore around them
 void consul_lock(const parameters& p);        ///< the command `consul lock`, as a user would run it
 

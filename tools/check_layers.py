@@ -26,6 +26,7 @@ BUILD = "holdfast/detail/build.hpp"  # in every public header that includes Boos
 OPERATIONS = ("holdfast/detail/initiation.hpp", "holdfast/error_with_diagnostics.hpp")
 # Counters and histograms, of locks and of the client.
 HISTOGRAM = "holdfast/histogram.hpp"
+BROKER = "holdfast/broker_statistics.hpp"  # also of the base library, which writes it for Prometheus
 # The headers of what is held, which semaphores on every backend share.
 HOLDS = ("holdfast/hold.hpp", "holdfast/slot_source.hpp", "holdfast/with_slot.hpp")
 
@@ -91,9 +92,10 @@ LAYERS = {
     "src/lifetime": Layer(("lifetime/", *OPERATIONS, HISTOGRAM), ("boost/asio/", *SYSTEM_ONLY)),
     "src/consul": Layer(("consul/", "net/", "lifetime/", "holdfast/consul/", "holdfast/version.hpp", *COMMON), ("boost/",)),
     "src/rabbitmq": Layer(
-        ("rabbitmq/", "protocol/", "net/", "lifetime/", "holdfast/rabbitmq/", "holdfast/version.hpp", *COMMON), ("boost/",)
+        ("rabbitmq/", "protocol/", "net/", "lifetime/", "holdfast/rabbitmq/", BROKER, "holdfast/version.hpp", *COMMON),
+        ("boost/",),
     ),
-    "include/holdfast/rabbitmq": Layer(("holdfast/rabbitmq/", BUILD, *HOLDS, *OPERATIONS, *COMMON), ("boost/",)),
+    "include/holdfast/rabbitmq": Layer(("holdfast/rabbitmq/", BUILD, BROKER, *HOLDS, *OPERATIONS, *COMMON), ("boost/",)),
     "include/holdfast/consul": Layer(("holdfast/consul/", BUILD, HISTOGRAM, *OPERATIONS, *COMMON), ("boost/",)),
     "include/holdfast/testing": Layer(("holdfast/testing/", "holdfast/consul/", BUILD, *COMMON), ("boost/",)),
     "src/testing": Layer(("testing/", "holdfast/testing/", "holdfast/consul/", "consul/", "net/", "lifetime/", *COMMON), ("boost/",)),

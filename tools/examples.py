@@ -311,6 +311,14 @@ def in_the_headers(folder, *consul):
     expect_lines(output, "^0 of 3 slots are held$", "^the slot was lost$", "^lost: session_invalidated$")
 
 
+def prometheus_cpp(folder):
+    """Built only where prometheus-cpp is installed, as scripts/setup does."""
+    output = run([folder / "prometheus_cpp"])
+    labels = r'\{lock="service/reports"'
+    expect_lines(output, rf'^holdfast_acquires_total{labels},outcome="granted"\}} 1', rf"^holdfast_holds{labels}\}} 1",
+                 rf'^holdfast_wait_seconds_bucket{labels},le="\+Inf"\}} 1')
+
+
 def demo(folder, *options):
     output = run([folder / "demo", "--seconds", "5", "--ttl-ms", "1000", *options])
     killed = r"killed process [ABC] \(SIGKILL\) while it held [1-4] slot"
@@ -382,7 +390,7 @@ def on_a_real_agent(folder):
 
 CASES = [
     quickstart, failures, usage, lost_slot, guarded_write, numbered_slots, exclusive_workers, crashed_worker,
-    hot_standby, server, fake_consul, administration, in_the_headers, rabbitmq, tutorial, demo, broken_limit,
+    hot_standby, server, fake_consul, administration, in_the_headers, prometheus_cpp, rabbitmq, tutorial, demo, broken_limit,
 ]
 CASES.append(on_a_real_agent)
 

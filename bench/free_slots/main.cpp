@@ -497,7 +497,7 @@ void far(const arguments& args) {
       say(std::string("acquire failed: ") + e.what());
     }
   }
-  say("end " + std::to_string(s.statistics().lost));
+  say("end " + std::to_string(s.statistics().lost.total()));
   one.stop();
   std::_Exit(0);
 }

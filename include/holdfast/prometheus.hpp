@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <functional>
+#include <holdfast/broker_statistics.hpp>
 #include <holdfast/consul/client.hpp>
 #include <holdfast/election.hpp>
 #include <holdfast/semaphore_status.hpp>
@@ -58,6 +59,9 @@ public:
   void add(const election& candidates);
   /// Adds a client. `name` becomes its label `client`.
   void add(const consul::client& client, std::string name);
+  /// Adds another source of the statistics of a client of RabbitMQ: see `rabbitmq::add_to`. `read` is called by `text`.
+  /// It returns nothing once the client is gone.
+  void add(std::function<std::optional<broker_statistics>()> read, std::string name);
 
   /// Returns all metrics.
   std::string text() const;

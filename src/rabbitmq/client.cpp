@@ -19,6 +19,7 @@ client::client(const executor_type& executor, config settings)
 
 client::executor_type client::get_executor() const noexcept { return impl_->executor(); }
 const std::string& client::name() const noexcept { return impl_->name(); }
+broker_statistics client::statistics() const { return impl_->statistics(); }
 void client::close() const { impl_->close(); }
 
 }  // namespace holdfast::rabbitmq

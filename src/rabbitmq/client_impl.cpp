@@ -62,6 +62,7 @@ std::shared_ptr<void> client_impl::on_context_shutdown() noexcept {
   is_closed_ = true;
   for (const auto& each : *all_) each->release();
   idle_.clear();
+  counters_->connections_open.set(0);
   erased_strand_ = {};
   strand_.reset();
   executor_ = {};
@@ -71,6 +72,21 @@ std::shared_ptr<void> client_impl::on_context_shutdown() noexcept {
 
 void client_impl::tell(std::string line) const {
   if (settings_.log && strand_) asio::post(*strand_, [log = settings_.log, line = std::move(line)] { log(line); });
+}
+
+broker_statistics client_impl::statistics() const {
+  broker_statistics now;
+  if (process().is_foreign()) return now;
+  now.requests_ok = counters_->requests_ok.read();
+  now.requests_refused = counters_->requests_refused.read();
+  now.requests_failed = counters_->requests_failed.read();
+  now.connections_opened = counters_->connections_opened.read();
+  now.connections_failed = counters_->connections_failed.read();
+  now.connections_open = counters_->connections_open.read();
+  now.has_alarm = counters_->alarms.read() != 0;
+  const std::lock_guard lock(counters_->mutex);
+  now.address = counters_->address;
+  return now;
 }
 
 void client_impl::close() {
@@ -125,18 +141,23 @@ awaitable<opened> client_impl::connect_to(std::size_t address, std::uint16_t hea
     terms.connection_name = connection_name(label);
     terms.virtual_host = to.virtual_host;
     terms.heartbeat = heartbeat;
-    const auto link = std::make_shared<connection>(*strand_, std::move(terms));
+    const auto link = std::make_shared<connection>(*strand_, std::move(terms), counters_);
     all_->push_back(link);
+    counters_->connections_open.set(all_->size());
     net::tls_client* const tls = to.is_tls ? tls_.get() : nullptr;
     net::address door = static_cast<const net::address&>(to);
     dialogue::listener told = listen_to(link);
     const time_point until = std::min(now + part, deadline);
     failure refused = co_await link->open(self, candidate, std::move(door), tls, until, std::move(told));
     if (!refused.code) {
+      counters_->connections_opened.add();
+      const std::lock_guard lock(counters_->mutex);
+      counters_->address = to.to_string();
       result.link = link;
       result.error = {};
       break;
     }
+    counters_->connections_failed.add();
     ended(link.get(), false);
     result.error = std::move(refused);
     if (result.error.code == error::permission_denied) break;
@@ -176,6 +197,7 @@ void client_impl::ended(const connection* link, bool was_blocked) {
   });
   const auto at = std::find_if(all_->begin(), all_->end(), [link](const auto& each) { return each.get() == link; });
   if (at != all_->end()) all_->erase(at);
+  counters_->connections_open.set(all_->size());
   if (was_blocked) change_blocked(-1);
 }
 
@@ -262,6 +284,7 @@ void client_impl::change_blocked(int by) {
   const bool before = is_blocked();
   blocked_ += by;
   if (is_blocked() == before) return;
+  counters_->alarms.set(before ? 0 : 1);
   tell(before ? "the broker takes messages again" : "the broker has an alarm, and takes no messages");
   std::erase_if(observers_, [](const observer& each) { return each.owner.expired(); });
   const auto all = observers_;

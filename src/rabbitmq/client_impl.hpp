@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <holdfast/broker_statistics.hpp>
 #include <holdfast/rabbitmq/config.hpp>
 #include <memory>
 #include <optional>
@@ -21,6 +22,7 @@
 #include "net/waiting.hpp"
 #include "rabbitmq/address.hpp"
 #include "rabbitmq/connection.hpp"
+#include "rabbitmq/counters.hpp"
 #include "rabbitmq/login_source.hpp"
 
 namespace holdfast::rabbitmq::detail {
@@ -47,6 +49,7 @@ public:
   const asio::any_io_executor& erased_strand() const noexcept { return erased_strand_; }
   const std::string& name() const noexcept { return name_; }
   const config& settings() const noexcept { return settings_; }
+  broker_statistics statistics() const;
   /// Closes all connections, and opens no more. The users of a connection are told error::closed.
   void close();
 
@@ -106,6 +109,7 @@ private:
   const config settings_;
   const std::vector<broker_address> addresses_;
   const std::string name_;
+  const std::shared_ptr<counters> counters_ = std::make_shared<counters>();
   std::optional<strand_type> strand_;
   asio::any_io_executor erased_strand_;
   std::weak_ptr<void> owner_{};

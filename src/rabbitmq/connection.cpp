@@ -34,8 +34,9 @@ constexpr std::chrono::milliseconds spare_time{100};
 
 }  // namespace
 
-connection::connection(const strand_type& strand, dialogue::terms terms)
+connection::connection(const strand_type& strand, dialogue::terms terms, std::shared_ptr<counters> statistics)
     : strand_(strand),
+      statistics_(std::move(statistics)),
       heartbeat_(std::chrono::seconds(terms.heartbeat)),
       socket_(strand),
       dialogue_(std::move(terms)),
@@ -163,7 +164,13 @@ void connection::ask(std::uint16_t channel, steps what, time_point deadline, dia
     asio::post(strand_, [then = std::move(then), refused = std::move(refused)]() mutable { then(std::move(refused)); });
     return;
   }
-  dialogue_.ask(channel, std::move(what), deadline, std::move(then));
+  dialogue_.ask(channel, std::move(what), deadline, [to = statistics_, then = std::move(then)](reply&& answer) {
+    lifetime::tally& ended = answer.error.code ? to->requests_failed
+                             : answer.refused  ? to->requests_refused
+                                               : to->requests_ok;
+    ended.add();
+    then(std::move(answer));
+  });
   flush();
   arm();
 }

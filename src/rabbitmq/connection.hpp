@@ -15,6 +15,7 @@
 #include "net/resolve.hpp"
 #include "net/tls.hpp"
 #include "net/waiting.hpp"
+#include "rabbitmq/counters.hpp"
 #include "rabbitmq/dialogue.hpp"
 
 namespace holdfast::rabbitmq::detail {
@@ -35,7 +36,7 @@ class connection : public std::enable_shared_from_this<connection> {
 public:
   using endpoint = asio::generic::stream_protocol::endpoint;
 
-  connection(const strand_type& strand, dialogue::terms terms);
+  connection(const strand_type& strand, dialogue::terms terms, std::shared_ptr<counters> statistics);
   ~connection() { close_socket(); }
   connection(const connection&) = delete;
   connection& operator=(const connection&) = delete;
@@ -90,6 +91,7 @@ private:
   void close_socket() noexcept;
 
   const strand_type strand_;
+  const std::shared_ptr<counters> statistics_;
   const net::clock::duration heartbeat_;
   net::socket_type socket_;
   std::unique_ptr<net::tls_stream> secure_{};

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <holdfast/prometheus.hpp>
 #include <holdfast/version.hpp>
 #include <map>
@@ -150,6 +151,35 @@ void write_clients(exposition& to, const std::vector<client_sum>& clients) {
     to.sample(each.its, std::chrono::duration<double>(each.health.since.time_since_epoch()).count());
 }
 
+struct broker_sum {
+  labels its;
+  broker_statistics counted;
+};
+
+void write_brokers(exposition& to, const std::vector<broker_sum>& brokers) {
+  const auto value = [&](const char* name, const char* type, const char* help, auto member) {
+    to.family(name, type, help);
+    for (const broker_sum& each : brokers) to.sample(each.its, as_number(each.counted.*member));
+  };
+  to.family("holdfast_broker_requests_total", "counter", "Requests to RabbitMQ, by outcome.");
+  for (const auto& [its, counted] : brokers) {
+    to.sample(its.and_also("outcome", "ok"), as_number(counted.requests_ok));
+    to.sample(its.and_also("outcome", "refused"), as_number(counted.requests_refused));
+    to.sample(its.and_also("outcome", "failed"), as_number(counted.requests_failed));
+  }
+  value("holdfast_broker_connections_opened_total", "counter", "Connections to RabbitMQ that were opened.",
+        &broker_statistics::connections_opened);
+  value("holdfast_broker_connections_failed_total", "counter", "Attempts to open a connection to RabbitMQ that failed.",
+        &broker_statistics::connections_failed);
+  value("holdfast_broker_connections", "gauge", "Connections to RabbitMQ that are open now.",
+        &broker_statistics::connections_open);
+  to.family("holdfast_broker_alarm", "gauge", "1 if the broker has an alarm and takes no messages, else 0.");
+  for (const auto& [its, counted] : brokers) to.sample(its, counted.has_alarm ? 1 : 0);
+  to.family("holdfast_broker_info", "gauge", "The address of the last connection to RabbitMQ; the value is 1.");
+  for (const auto& [its, counted] : brokers)
+    if (!counted.address.empty()) to.sample(its.and_also("address", counted.address), 1);
+}
+
 }  // namespace
 
 class prometheus_text::registry {
@@ -166,6 +196,11 @@ public:
     clients_.emplace_back(std::move(name), detail::statistics_access::client(client));
   }
 
+  void add(std::function<std::optional<broker_statistics>()> read, std::string name) {
+    const std::lock_guard lock(mutex_);
+    brokers_.emplace_back(std::move(name), std::move(read));
+  }
+
   std::string text() {
     if (process_.is_foreign()) return {};
     exposition to;
@@ -174,6 +209,7 @@ public:
     const std::lock_guard lock(mutex_);
     write_locks(to, read_locks());
     write_clients(to, read_clients());
+    write_brokers(to, read_brokers());
     return std::move(to).text();
   }
 
@@ -210,12 +246,23 @@ private:
     return all;
   }
 
+  std::vector<broker_sum> read_brokers() {
+    std::vector<broker_sum> all;
+    std::erase_if(brokers_, [&](const auto& each) {
+      std::optional<broker_statistics> now = each.second();
+      if (now) all.push_back({labels().and_also("client", each.first), *std::move(now)});
+      return !now;
+    });
+    return all;
+  }
+
   const label_function label_;
   const lifetime::process_mark process_;
   std::mutex mutex_;
   std::vector<counted_lock> locks_;
   std::map<name, lock_statistics> ended_;
   std::vector<std::pair<std::string, std::weak_ptr<consul::detail::client_impl>>> clients_;
+  std::vector<std::pair<std::string, std::function<std::optional<broker_statistics>()>>> brokers_;
 };
 
 prometheus_text::prometheus_text(label_function label) : registry_(std::make_shared<registry>(std::move(label))) {}
@@ -225,6 +272,9 @@ void prometheus_text::add(const election& candidates) {
   registry_->add(detail::statistics_access::account(candidates));
 }
 void prometheus_text::add(const consul::client& client, std::string name) { registry_->add(client, std::move(name)); }
+void prometheus_text::add(std::function<std::optional<broker_statistics>()> read, std::string name) {
+  registry_->add(std::move(read), std::move(name));
+}
 
 std::string prometheus_text::text() const { return registry_->text(); }
 

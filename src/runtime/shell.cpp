@@ -68,7 +68,7 @@ lock_statistics shell::statistics() noexcept {
 
 std::optional<std::uint64_t> shell::place_in_queue() noexcept {
   const locked lock(*this);
-  const auto known = lock ? queue(0) : std::nullopt;
+  const auto known = lock && counts_->waiting.read() != 0 ? queue(0) : std::nullopt;
   return known && known->place ? std::optional<std::uint64_t>(*known->place) : std::nullopt;
 }
 

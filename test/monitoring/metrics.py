@@ -20,9 +20,11 @@ import urllib.request
 from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-KINDS = {"semaphore", "mutex", "mutex_set", "election", "rabbitmq_semaphore"}
-REQUESTS = {"kv_read", "kv_write", "txn", "session_create", "session_renew", "session_destroy", "session_read",
-            "node_write", "node_read"}  # fmt: skip
+PAGE = ROOT / "doc/reference/metrics.md"
+ROW = re.compile(r"^\| `(holdfast_\w+)` \| (\w+) \|([^|]*)\|", re.MULTILINE)
+# These may have no samples.
+OPTIONAL = {"holdfast_acquire_failures_total", "holdfast_queue_place", "holdfast_client_request_seconds",
+            "holdfast_cluster_oldest_hold_seconds", "holdfast_cluster_limit"}  # fmt: skip
 
 
 def enumerators(path, enum):
@@ -37,36 +39,31 @@ class Metric(NamedTuple):
     is_optional: bool = False
 
 
+def values_of(name, label):
+    if label == "outcome" and name.startswith("holdfast_broker_"):
+        return {"ok", "refused", "failed"}
+    is_client, client = name.startswith("holdfast_client_"), "include/holdfast/consul/client.hpp"
+    if label == "kind" and not is_client:
+        return {"semaphore", "mutex", "mutex_set", "election", "rabbitmq_semaphore"}
+    if label == "kind":
+        return enumerators(client, "request_kind")
+    if label == "outcome":
+        acquire = {"granted", "denied", "cancelled", "failed"}
+        return enumerators(client, "request_outcome") if is_client else acquire
+    if label == "reason" and "loss" in name:
+        return enumerators("include/holdfast/loss_reason.hpp", "loss_reason")
+    if label == "reason":
+        return {"other"} | enumerators("include/holdfast/error.hpp", "error")
+    return None
+
+
 def all_metrics():
-    lock = {"lock": None, "kind": KINDS}
-    client, prefix = {"client": None}, {"prefix": None}
-    acquire = {"granted", "denied", "cancelled", "failed"}
-    request = {"ok", "refused", "failed", "cancelled"}
-    found = {
-        "holdfast_build_info": Metric("gauge", {"version": None}),
-        "holdfast_acquires_total": Metric("counter", {**lock, "outcome": acquire}),
-        "holdfast_acquire_failures_total": Metric(
-            "counter", {**lock, "reason": enumerators("include/holdfast/error.hpp", "error")}, True),
-        "holdfast_losses_total": Metric(
-            "counter", {**lock, "reason": enumerators("include/holdfast/loss_reason.hpp", "loss_reason")}),
-        "holdfast_queue_place": Metric("gauge", lock, True),
-        "holdfast_client_requests_total": Metric("counter", {**client, "kind": REQUESTS, "outcome": request}),
-        "holdfast_client_request_seconds": Metric("histogram", {**client, "kind": REQUESTS}),
-        "holdfast_client_connections": Metric("gauge", client),
-        "holdfast_client_agent_info": Metric("gauge", {**client, "address": None}),
-        "holdfast_client_agent_change_timestamp_seconds": Metric("gauge", client),
-        "holdfast_cluster_oldest_hold_seconds": Metric("gauge", prefix, True),
-    }  # fmt: skip
-    for name in ("handoffs", "revocations", "freed_by_proof", "renewal_failures"):
-        found[f"holdfast_{name}_total"] = Metric("counter", lock)
-    for name in ("holds", "suspect_holds", "waiters", "sessions", "limit"):
-        found[f"holdfast_{name}"] = Metric("gauge", lock)
-    for name in ("wait_seconds", "hold_seconds", "renewal_seconds", "lease_left_ratio"):
-        found[f"holdfast_{name}"] = Metric("histogram", lock)
-    for name in ("sent_bytes", "received_bytes", "connections_opened", "connections_refused"):
-        found[f"holdfast_client_{name}_total"] = Metric("counter", client)
-    for name in ("limit", "holders", "waiters", "closed", "read_success"):
-        found[f"holdfast_cluster_{name}"] = Metric("gauge", prefix)
+    """The metrics of the page. `tools/check_metrics.py` compares the page with the code."""
+    found = {}
+    for name, kind, labels in ROW.findall(PAGE.read_text(encoding="utf-8")):
+        of_each = {label: values_of(name, label) for label in re.findall(r"`(\w+)`", labels)}
+        is_optional = name in OPTIONAL or name.startswith("holdfast_broker_")  # not every process uses RabbitMQ
+        found[name] = Metric(kind, of_each, is_optional)
     return found
 
 

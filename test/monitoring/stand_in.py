@@ -25,6 +25,8 @@ TICK = 0.05  # seconds
 BUCKETS = (0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10, 60)
 RATIOS = tuple(each / 10 for each in range(1, 11))
 
+REQUESTS = metrics.METRICS["holdfast_client_requests_total"].labels["kind"]
+
 
 class Page:
     """The samples of one endpoint."""
@@ -92,12 +94,19 @@ class Process(Page):
             for name in ("wait_seconds", "hold_seconds", "renewal_seconds"):
                 self.observe(f"holdfast_{name}", **lock)
             self.observe("holdfast_lease_left_ratio", buckets=RATIOS, **lock)
-        for kind in sorted(metrics.REQUESTS):
+        for kind in sorted(REQUESTS):
             for outcome in ("ok", "refused", "failed", "cancelled"):
                 self.add("holdfast_client_requests_total", 0, kind=kind, outcome=outcome, **self.client)
             self.observe("holdfast_client_request_seconds", kind=kind, **self.client)
-        for name in ("sent_bytes", "received_bytes", "connections_opened", "connections_refused"):
+        for name in ("http_requests", "http_writes", "sent_bytes", "received_bytes", "connections_opened", "connections_refused"):
             self.add(f"holdfast_client_{name}_total", 0, **self.client)
+        for outcome in ("ok", "refused", "failed"):
+            self.add("holdfast_broker_requests_total", 0, outcome=outcome, client="broker")
+        for name in ("opened", "failed"):
+            self.add(f"holdfast_broker_connections_{name}_total", 0, client="broker")
+        self.set("holdfast_broker_connections", 3, client="broker")
+        self.set("holdfast_broker_alarm", 0, client="broker")
+        self.set("holdfast_broker_info", 1, address="amqp://10.0.0.9:5672", client="broker")
         self.set("holdfast_client_connections", 4, **self.client)
         self.set("holdfast_client_agent_info", 1, address="10.0.0.1:8500", **self.client)
         self.set("holdfast_client_agent_change_timestamp_seconds", time.time(), **self.client)
@@ -120,9 +129,11 @@ class Process(Page):
                 self.add("holdfast_freed_by_proof_total", **lock)
             if draw() < 0.3:
                 self.add("holdfast_handoffs_total", **lock)
-        for kind in metrics.REQUESTS:
+        for kind in REQUESTS:
             self.add("holdfast_client_requests_total", kind=kind, outcome="ok" if draw() < 0.97 else "failed", **self.client)
             self.observe("holdfast_client_request_seconds", self.dice.expovariate(1 / 0.003), kind=kind, **self.client)
+            self.add("holdfast_client_http_requests_total", **self.client)
+            self.add("holdfast_client_http_writes_total", **self.client)
             self.add("holdfast_client_sent_bytes_total", 300, **self.client)
             self.add("holdfast_client_received_bytes_total", 800, **self.client)
 
@@ -140,7 +151,8 @@ class Export(Page):
         self.tick()
 
     def tick(self):
-        for name, value in (("limit", 4), ("holders", 2), ("waiters", 3), ("closed", 0), ("read_success", 1)):
+        for name, value in (("limit", 4), ("holders", 2), ("waiters", 3), ("dead_holders", 0), ("closed", 0),
+                            ("read_success", 1)):
             self.set(f"holdfast_cluster_{name}", value, **self.prefix)
         self.set("holdfast_cluster_oldest_hold_seconds", time.monotonic() - self.begun, **self.prefix)
 

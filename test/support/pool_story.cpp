@@ -75,6 +75,8 @@ pool_story::pool_story(pool_options options, std::uint64_t seed)
 pool_story::lines pool_story::tell(core_event e) {
   actions_.clear();
   pool_.step(std::move(e), now, actions_);
+  for (const measurement& each : pool_.measured())
+    if (const auto* const freed = std::get_if<slots_freed>(&each)) freed_by_proof += freed->count;
   BOOST_TEST((pool_.wake() > now), "the pool asks to be woken in the past");
   note_requests();
   lines result;

@@ -111,6 +111,7 @@ public:
   std::string number_key(std::uint32_t number) const { return protocol::numbers_of(entries_) + std::to_string(number); }
   std::uint64_t index() const;  ///< of the record
 
+  std::size_t freed_by_proof = 0;  ///< the slots of dead processes that the pool has freed
   const protocol::core_actions& actions() const { return actions_; }  ///< the last step's
   protocol::pool& pool() { return pool_; }
   protocol::slot_id slot(char name) const { return slots_.at(static_cast<std::size_t>(name - 'A')); }

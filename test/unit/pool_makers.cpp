@@ -102,7 +102,9 @@ BOOST_AUTO_TEST_CASE(nobody_is_watched_while_users_of_this_process_hold_all_slot
 BOOST_AUTO_TEST_CASE(one_write_frees_the_slot_and_takes_it_and_then_the_session_ends) {
   wait_behind_another();
   EXPECT(maker_is_gone("s1"), "txn #4: cas @13 {s2} | grant s2 us @15 +1 | remove s1 | unaccept s1");
+  BOOST_TEST(freed_by_proof == 0u);
   const lines all = run();
+  BOOST_TEST(freed_by_proof == 1u);
   BOOST_TEST(says(all, "grant t1"));
   BOOST_TEST(says(all, "destroy s1"));
   BOOST_TEST(!exists("s1"));

@@ -208,7 +208,8 @@ ASYNC_TEST_CASE(a_denied_acquire_tells_who_holds, 20s) {
   semaphore other(store, options), sem(store, of(1));
   const slot held = co_await other.acquire();
   diagnostics why;
-  const slot none = co_await sem.try_acquire_for(50ms, {.diag = &why});
+  const acquire_options explained{.diag = &why};
+  const slot none = co_await sem.try_acquire_for(50ms, explained);
   BOOST_TEST(!none);
   BOOST_REQUIRE(why.queue.has_value());
   BOOST_TEST(why.queue->place.value_or(0) == 1u);
@@ -229,7 +230,8 @@ ASYNC_TEST_CASE(an_acquire_that_would_be_late_fails_at_once, 20s) {
     co_await test::pause(10ms);
     co_await each.release();
   }
-  slot held = co_await sem.acquire({.deadline = soon()});  // it is free, so nothing is late
+  const acquire_options in_time{.deadline = soon()};
+  slot held = co_await sem.acquire(in_time);  // it is free, so nothing is late
   std::vector<slot> granted;
   for (int i = 0; i < 10; ++i) sem.acquire([&](error_code, slot got) { granted.push_back(std::move(got)); });
   diagnostics why;
@@ -272,7 +274,8 @@ ASYNC_TEST_CASE(an_acquire_fails_at_its_deadline, 20s) {
   const acquire_options over{.deadline = std::chrono::steady_clock::now() - 1s};
   const auto [again, nothing] = co_await sem.acquire(over, asio::as_tuple(asio::use_awaitable));
   BOOST_TEST(again == error::would_be_late);
-  const slot denied = co_await sem.try_acquire({.deadline = std::chrono::steady_clock::now() + 1h});
+  const acquire_options much_later{.deadline = std::chrono::steady_clock::now() + 1h};
+  const slot denied = co_await sem.try_acquire(much_later);
   BOOST_TEST(!denied);  // an answer in time is no failure
 }
 

@@ -6,11 +6,18 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/execution_context.hpp>
 #include <concepts>
+#include <holdfast/broker_statistics.hpp>
 #include <holdfast/detail/build.hpp>
 #include <holdfast/rabbitmq/config.hpp>
 #include <memory>
 #include <string>
 #include <utility>
+
+namespace holdfast {
+
+class prometheus_text;
+
+}  // namespace holdfast
 
 namespace holdfast::rabbitmq {
 
@@ -57,6 +64,7 @@ public:
   /// The name of the broker in the texts of errors, with the first address and without a password: "RabbitMQ at
   /// amqp://localhost:5672".
   const std::string& name() const noexcept;
+  broker_statistics statistics() const;
 
   /// Closes all connections, and opens no more. Returns at once; the work is done on the client's strand. The
   /// semaphores of this client are closed, too: acquires fail with error::closed, and held slots are lost. The broker
@@ -69,5 +77,8 @@ private:
 
   std::shared_ptr<detail::client_impl> impl_;
 };
+
+/// Adds the client's statistics to the metrics. `name` becomes the label `client`. The metrics keep no client alive.
+void add_to(prometheus_text& metrics, const client& broker, std::string name);
 
 }  // namespace holdfast::rabbitmq

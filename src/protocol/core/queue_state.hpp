@@ -20,7 +20,8 @@ struct queue_state {
     std::optional<std::chrono::seconds> age{};  ///< since it joined the queue
   };
 
-  /// The place in the cluster's queue of the first local waiter; 1 is the next. Empty if it is not known.
+  /// The place in the cluster's queue of the first session that waits here; 1 is the next. Empty if none waits, or if it
+  /// is not known. Just after the last local waiter has gone, its session may still wait.
   std::optional<std::size_t> place{};
   std::size_t before = 0;  ///< the acquires and contenders that are served before a new local acquire
   std::size_t free = 0;    ///< slots that nobody holds

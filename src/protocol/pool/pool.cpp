@@ -53,7 +53,6 @@ std::optional<queue_state> pool::queue(std::size_t holders_max) const {
       result.place = others + (sees_all ? 0 : now.unseen) + 1;
     }
   }
-  if (parts_.waiters.empty()) result.place.reset();
   result.before = parts_.waiters.size() + (result.place ? *result.place - 1 : others + now.unseen);
   return result;
 }

@@ -15,6 +15,7 @@
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/test/unit_test.hpp>
+#include <holdfast/prometheus.hpp>
 #include <holdfast/rabbitmq.hpp>
 #include <memory>
 #include <optional>
@@ -119,6 +120,34 @@ ASYNC_TEST_CASE(a_slot_is_acquired_and_released, deadline) {
   co_await one.release();
   co_await two.release();
   co_await sem.close();
+}
+
+ASYNC_TEST_CASE(its_statistics_leave_out_what_a_broker_does_not_know, deadline) {
+  scene on(ex);
+  rabbitmq::semaphore sem = on.with(1), other = on.with(1);
+  prometheus_text metrics;
+  metrics.add(sem);
+  rabbitmq::add_to(metrics, on.client, "broker");
+  rabbitmq::slot held = co_await sem.acquire();
+  const rabbitmq::slot none = co_await other.try_acquire();
+  BOOST_TEST(!none.valid());
+  co_await until([&] { return sem.statistics().renewal.count() != 0; });
+  const lock_statistics now = sem.statistics();
+  BOOST_TEST(now.lease_left.count() == now.renewal.count());
+  BOOST_TEST(now.limit == 1u);
+  BOOST_TEST(!now.place.has_value());
+  const broker_statistics counted = on.client.statistics();
+  BOOST_TEST(counted.requests_ok > 0u);
+  BOOST_TEST(counted.requests_refused > 0u);
+  BOOST_TEST(counted.connections_open >= 1u);
+  BOOST_TEST(!counted.has_alarm);
+  const std::string text = metrics.text();
+  const std::string holds = "holdfast_holds{lock=\"" + on.name + "\",kind=\"rabbitmq_semaphore\"} 1\n";
+  BOOST_TEST(text.find(holds) != std::string::npos, text);
+  BOOST_TEST(text.find("holdfast_queue_place") == std::string::npos, text);
+  BOOST_TEST(text.find("holdfast_broker_info{client=\"broker\",address=\"" + counted.address) != std::string::npos,
+             text);
+  co_await held.release();
 }
 
 ASYNC_TEST_CASE(a_missing_semaphore_is_an_error, deadline) {
@@ -241,7 +270,7 @@ ASYNC_TEST_CASE(a_deleted_b_is_a_loss, deadline) {
   const auto [code] = co_await held.release(as_result);
   BOOST_TEST(code == error::slot_lost);
   co_await until([&] { return on.logged("slot 1 of " + on.name + " lost: removed"); });
-  BOOST_TEST(sem.statistics().lost == 1);
+  BOOST_TEST(sem.statistics().lost.total() == 1);
 }
 
 ASYNC_TEST_CASE(the_end_of_a_connection_is_a_loss, deadline) {
