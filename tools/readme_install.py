@@ -117,7 +117,7 @@ def version():
 
 def has_rabbitmq(prefix):
     """True if the library was built with HOLDFAST_RABBITMQ=ON."""
-    return any(prefix.glob("lib*/**/holdfastRabbitmqTargets.cmake"))
+    return any(prefix.glob("lib*/**/holdfastRabbitmq*Targets.cmake"))
 
 
 def check_libraries(prefix):

@@ -21,7 +21,7 @@ import shutil
 import sys
 import tempfile
 
-from readme_install import ROOT, Failure, expect, read, read_readme, run
+from readme_install import ROOT, Failure, expect, read, read_readme, run, version
 
 OFFLINE = "-DFETCHCONTENT_FULLY_DISCONNECTED=ON -DFETCHCONTENT_SOURCE_DIR_HOLDFAST="
 # The compiler reads a file and writes nothing. The flag belongs to a build type, because CMake's own checks need an
@@ -162,7 +162,35 @@ def with_rabbitmq(folder, holdfast):
     expect("needs rabbitmq-c 0.11" in said, f"rabbitmq-c is not named: {said}")
 
 
-CHECKS = (readme_fetches, parent_exports, boost_is_there, without_testing, with_rabbitmq)
+def both_kinds(folder, holdfast):
+    """HOLDFAST_BOTH_KINDS: a project chooses between shared and static libraries. Another build has one kind only."""
+    build, prefix = folder / "both_kinds", folder / "installed_both_kinds"
+    off = "-DHOLDFAST_BUILD_TESTS=OFF -DHOLDFAST_BUILD_EXAMPLES=OFF -DHOLDFAST_BUILD_PROGRAM=OFF"
+    said = configure(holdfast, build, holdfast, f"{off} -DHOLDFAST_BOTH_KINDS=ON", fails=True)
+    expect("BUILD_SHARED_LIBS=ON" in said, f"the other option is not named: {said}")
+    configure(holdfast, build, holdfast, "-DBUILD_SHARED_LIBS=ON")
+    soname = version().rpartition(".")[0]
+    for library in ("libholdfast.so", f"libholdfast.so.{version()}", f"libholdfast.so.{soname}"):
+        (build / library).touch()
+    (build / "static").mkdir(exist_ok=True)
+    install(build, prefix, (".", "holdfast_testing"), ("static", "holdfast"), ("static", "holdfast_testing"))
+
+    def linked(static):
+        find(folder, prefix, "holdfast;0.1;REQUIRED", f'holdfast::testing" -Dholdfast_USE_STATIC_LIBS={static} "-DUNUSED=')
+        rules = (folder / "finder/build.ninja").read_text(encoding="utf-8")
+        return set(re.findall(r"installed_both_kinds/\S*?/(libholdfast\w*\.\w+)", rules))
+
+    found = linked("OFF")
+    expect(found == {"libholdfast_testing.a", "libholdfast.so"}, f"not the shared library is linked: {found}")
+    found = linked("ON")
+    expect(found == {"libholdfast_testing.a", "libholdfast.a"}, f"not the static library is linked: {found}")
+    next(prefix.glob("**/holdfastStaticTargets.cmake")).unlink()
+    said = find(folder, prefix, "holdfast;0.1;REQUIRED", 'holdfast::holdfast" -Dholdfast_USE_STATIC_LIBS=ON "-DUNUSED=',
+                fails=True)
+    expect("only shared libraries" in said, f"the missing kind is not named: {said}")
+
+
+CHECKS = (readme_fetches, parent_exports, boost_is_there, without_testing, with_rabbitmq, both_kinds)
 # A file, a part of its text, the text in its place, the check that notices the change, and a part of its message.
 MISTAKES = [
     ("CMakeLists.txt", 'install target" ${PROJECT_IS_TOP_LEVEL}', 'install target" ON', readme_fetches, "is not OFF"),
@@ -184,6 +212,10 @@ MISTAKES = [
     ("cmake/holdfastConfig.cmake.in", "NOT TARGET holdfast_rabbitmq_c", "FALSE", with_rabbitmq, "ended with 0"),
     ("CMakeLists.txt", "NOT TARGET holdfast_rabbitmq_c", "FALSE", with_rabbitmq, "ended with 0"),
     ("CMakeLists.txt", "EXPORT_NAME rabbitmq\n", "EXPORT_NAME amqp\n", with_rabbitmq, "was not found"),
+    ("CMakeLists.txt", "if(NOT BUILD_SHARED_LIBS)", "if(FALSE)", both_kinds, "ended with 0"),
+    ("CMakeLists.txt", "set(HOLDFAST_TESTING_TYPE STATIC)", "", both_kinds, "ended with 1"),
+    ("cmake/holdfastConfig.cmake.in", "NOT holdfast_USE_STATIC_LIBS", "TRUE", both_kinds, "not the static library"),
+    ("cmake/static_twins.cmake", "REPLACE \"^(holdfast", "REPLACE \"^(no", both_kinds, "ended with 1"),
 ]
 
 

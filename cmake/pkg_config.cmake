@@ -1,0 +1,55 @@
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
+# holdfast_pkg_config(NAME COMPONENT): installs NAME.pc for users of pkg-config. Boost has no such files, so its libraries
+# are named as they are linked.
+
+# The files may be moved together with their libraries. Only packages of a system have a fixed place.
+set(HOLDFAST_PC_PREFIX ${CMAKE_INSTALL_PREFIX})
+if(NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")
+  file(RELATIVE_PATH up ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+  set(HOLDFAST_PC_PREFIX "\${pcfiledir}/${up}")
+endif()
+foreach(folder IN ITEMS LIBDIR INCLUDEDIR)
+  set(HOLDFAST_PC_${folder} "\${prefix}/${CMAKE_INSTALL_${folder}}")
+  if(IS_ABSOLUTE "${CMAKE_INSTALL_${folder}}")
+    set(HOLDFAST_PC_${folder} "${CMAKE_INSTALL_${folder}}")
+  endif()
+endforeach()
+
+function(holdfast_pkg_config name component)
+  set(requires "")
+  set(requires_private "")
+  set(libs_private "")
+  if(HOLDFAST_BOOST_JSON AND NOT name MATCHES "rabbitmq")
+    set(libs_private "-lboost_json")
+  endif()
+  if(name STREQUAL "holdfast")
+    set(about "Distributed semaphores, mutexes and leader election over Consul")
+    string(APPEND libs_private " -pthread")
+    if(HOLDFAST_TLS)
+      set(requires_private "openssl >= 1.1.1")
+    endif()
+  elseif(name STREQUAL "holdfast-testing")
+    set(about "A model of Consul, for tests of programs that use holdfast")
+    set(requires "holdfast = ${PROJECT_VERSION}")
+  elseif(name STREQUAL "holdfast-rabbitmq")
+    set(about "Distributed semaphores on a RabbitMQ broker")
+    set(requires "holdfast = ${PROJECT_VERSION}")
+    set(requires_private "librabbitmq >= 0.11")
+  else()
+    set(about "A model of RabbitMQ, for tests of programs that use holdfast")
+    set(requires "holdfast-rabbitmq = ${PROJECT_VERSION}")
+  endif()
+  string(STRIP "${libs_private}" libs_private)
+  # The libraries for tests may be static beside a shared holdfast.
+  set(libs_public "")
+  if(name MATCHES "testing$" AND HOLDFAST_BOTH_KINDS)
+    set(libs_public " ${libs_private}")
+    set(libs_private "")
+  endif()
+  string(REPLACE "-" "_" library ${name})
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/pkg_config.pc.in ${CMAKE_CURRENT_BINARY_DIR}/${name}.pc @ONLY)
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
+    COMPONENT ${component})
+endfunction()
