@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 
-SCRIPTS = [f"scripts/{name}" for name in "setup consul consul-build rabbitmq prometheus root go-program debian-package".split()]
+SCRIPTS = [f"scripts/{name}" for name in "setup consul consul-build rabbitmq prometheus root go-program debian-package packages".split()]
 SCRIPTS += [f"scripts/{name}" for name in "demo bench test with-agent".split()] + [".ci/run"]
 # Where the project's programs are. Builds and caches lie elsewhere.
 FOLDERS = ".ci bench cmake doc example include scripts src test tools".split()
@@ -126,8 +126,8 @@ def check_words(world):
             run = world.run(clone / script, word)
             require(run.returncode == 0 and run.stdout and not run.stderr, f"{script} {word} explains itself", run)
         for word in ("--no-such-word", "-x", "no-such-word"):
-            if script == "scripts/with-agent" and not word.startswith("-"):
-                continue  # it runs a program of that name
+            if script in ("scripts/with-agent", "scripts/packages") and not word.startswith("-"):
+                continue  # it runs a program of that name, or makes a folder
             run = world.run(clone / script, word)
             require(run.returncode == 2 and run.stderr and not run.stdout, f"{script} {word} is refused, with usage", run)
     run = world.run(clone / "scripts/test", "--matrix", "consul", "--rows")

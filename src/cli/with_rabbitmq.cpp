@@ -29,7 +29,7 @@ namespace asio = boost::asio;
 namespace json = boost::json;
 using kind = operator_command::kind;
 
-constexpr auto as_tuple = asio::as_tuple(asio::use_awaitable);
+constexpr auto as_result = asio::as_tuple(asio::use_awaitable);
 
 rabbitmq::config config_of(const rabbitmq_options& options) {
   rabbitmq::config its;
@@ -51,16 +51,16 @@ public:
     const operation_options options{.diag = &got.why};
     if (within)
       std::tie(got.error, slot) =
-          co_await semaphore_.try_acquire_for(*within, options, asio::bind_cancellation_slot(stop, as_tuple));
+          co_await semaphore_.try_acquire_for(*within, options, asio::bind_cancellation_slot(stop, as_result));
     else
-      std::tie(got.error, slot) = co_await semaphore_.acquire(options, asio::bind_cancellation_slot(stop, as_tuple));
+      std::tie(got.error, slot) = co_await semaphore_.acquire(options, asio::bind_cancellation_slot(stop, as_result));
     if (got.error || !slot) co_return got;
     got.number = slot.number();
     got.held = std::make_unique<rabbitmq::slot>(std::move(slot));
     co_return got;
   }
   asio::awaitable<void> close() override {
-    co_await semaphore_.close(as_tuple);
+    co_await semaphore_.close(as_result);
     client_.close();
   }
 

@@ -1,0 +1,292 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
+"""Makes the Debian packages in a root of a Debian release, and uses them in a bare one.
+
+The packages are checked by that release's lintian. apt installs them in the bare root, upgrades them to a higher
+revision, and removes them. After that, every file of the root must be as before. Programs are built against the
+packages, with CMake and with pkg-config, with the shared libraries and with the static ones, and are run.
+
+usage: debian.py RELEASE                     bookworm or trixie. It takes some twenty minutes.
+
+       debian.py RELEASE --packages FOLDER   keeps the packages in the folder, or uses those that are there.
+
+It needs root, mmdebstrap and Debian's servers. The roots are kept as archives in the user's cache, below holdfast/. The
+exit status is 77 if the user is not root.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SERVER = "http://deb.debian.org/debian"
+BOOST = {"bookworm": "1.81", "trixie": "1.83"}
+# The packages that scripts/packages needs, and lintian.
+TOOLS = "g++ cmake ninja-build libssl-dev librabbitmq-dev libcli11-dev python3 pkg-config dpkg-dev lintian".split()
+# The packages that a user of the -dev packages needs besides.
+USER_TOOLS = "g++ cmake ninja-build pkg-config".split()
+RUNTIME, RABBITMQ, DEV, RABBITMQ_DEV, PROGRAM = PACKAGES = (
+    "libholdfast0.1", "libholdfast-rabbitmq0.1", "libholdfast-dev", "libholdfast-rabbitmq-dev", "holdfast-tools")
+# Tags of lintian that are not errors here, and why.
+ACCEPTED = {
+    "bogus-mail-host": "the project has no address; the user who publishes packages sets DEBEMAIL",
+    "bogus-mail-host-in-debian-changelog": "the same",
+}
+# Files that apt and dpkg keep for themselves.
+OWN_FILES = re.compile(r"^/(?:var/(?:lib/(?:apt|dpkg)|cache|log)/|etc/ld\.so\.cache|var/lib/systemd/|tmp/|test/|proc/|dev/)")
+
+
+class Failure(Exception):
+    pass
+
+
+def expect(condition, what):
+    if not condition:
+        raise Failure(what)
+
+
+def run(command, fails=False, **options):
+    """Runs a command, and returns its output."""
+    begun = time.monotonic()
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          errors="replace", check=False, **options)
+    if time.monotonic() - begun > 5:
+        print(f"  {time.monotonic() - begun:.0f} s: {shlex.join(map(str, command))[-100:]}", flush=True)
+    expect((done.returncode != 0) == fails,
+           f"{shlex.join(map(str, command))}\nended with {done.returncode}:\n{done.stdout[-6000:]}")
+    return done.stdout
+
+
+def cache():
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    folder = pathlib.Path(base if base.startswith("/") else pathlib.Path.home() / ".cache") / "holdfast/debian"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+class Root:
+    """A root of a release, with packages. Its commands run in namespaces of their own, which end with them."""
+
+    def __init__(self, folder, release, packages=()):
+        self.folder = folder
+        kind = hashlib.sha256(" ".join(packages).encode()).hexdigest()[:8] if packages else "bare"
+        archive = cache() / f"{release}-{kind}.tar"
+        if not archive.exists():
+            new = archive.with_name(f"{archive.stem}.{os.getpid()}.tar")
+            include = [f"--include={','.join(packages)}"] if packages else []
+            try:
+                run(["mmdebstrap", "--variant=minbase", *include, release, new, SERVER])
+                new.rename(archive)
+            finally:
+                new.unlink(missing_ok=True)
+        folder.mkdir()
+        run(["tar", "-xf", archive, "-C", folder, "--exclude=./dev/*"])
+        shutil.copy("/etc/resolv.conf", folder / "etc/resolv.conf")
+        (folder / "test").mkdir()
+
+    def run(self, command, fails=False, **environment):
+        inside = ('mount -t proc proc "$0/proc"; mount --rbind /dev "$0/dev"; '
+                  'exec chroot "$0" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 '
+                  'DEBIAN_FRONTEND=noninteractive "$@"')
+        words = [f"{name}={value}" for name, value in environment.items()]
+        return run(["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-euc", inside, self.folder, *words,
+                    "sh", "-ec", command], fails=fails)
+
+    def apt(self, words):
+        return self.run(f"apt-get -qq -y -o Acquire::Retries=3 -o APT::Sandbox::User=root {words}")
+
+    def files(self):
+        """All files, with type, mode, owner and, of links and files, content."""
+        out = self.run("cd / && find . -xdev -path ./proc -prune -o -path ./dev -prune -o -printf '/%P\\t%y %m %u %g %s %l\\n'")
+        found = {}
+        for line in out.splitlines():
+            path, _, about = line.partition("\t")
+            # The size of a folder depends on what has been in it.
+            if not OWN_FILES.match(path):
+                found[path] = re.sub(r"^(d .*) \d+ $", r"\1", about)
+        return found
+
+
+def make_packages(release, work, folders):
+    """Builds the packages of two revisions from this checkout."""
+    boost = BOOST[release]
+    root = Root(work / "builder", release, [*TOOLS, f"libboost{boost}-dev", f"libboost-json{boost}-dev"])
+    source = root.folder / "test/source"
+    source.mkdir()
+    listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True,
+                            capture_output=True).stdout.split(b"\0")
+    names = b"\0".join(each for each in listed if each and os.path.lexists(ROOT / os.fsdecode(each)))
+    subprocess.run(f"tar -c --null -T - | tar -x -C {shlex.quote(str(source))}", shell=True, cwd=ROOT, input=names,
+                   check=True)
+    epoch = run(["git", "log", "-1", "--format=%ct"], cwd=ROOT).strip()
+    for revision, folder in enumerate(folders, 1):
+        keep = "--keep" if revision > 1 else ""
+        if not list(folder.glob("*.deb")):
+            made = root.folder / f"test/made{revision}"
+            root.run(f"cd /test/source && scripts/packages --revision {revision} {keep} /test/made{revision}",
+                     SOURCE_DATE_EPOCH=epoch, HOLDFAST_JOBS=os.environ.get("HOLDFAST_JOBS", "2"))
+            folder.mkdir(parents=True, exist_ok=True)
+            for each in made.iterdir():
+                shutil.copy(each, folder)
+    return root
+
+
+def check_lintian(root, folder):
+    shutil.copytree(folder, root.folder / "test/lint", dirs_exist_ok=True)
+    said = root.run("lintian --allow-root --fail-on none --show-overrides --tag-display-limit 0 /test/lint/*.deb")
+    tags = [line for line in said.splitlines() if re.match(r"[EWO]: ", line)]
+    wrong = [line for line in tags if line.split(": ")[2].split()[0] not in ACCEPTED]
+    expect(not wrong, "lintian found:\n" + "\n".join(wrong))
+    print(f"  lintian: no error, no warning but {len(tags)} that are accepted")
+
+
+def check_files(folder):
+    sizes = {}
+    for package in sorted(folder.glob("*.deb")):
+        sizes[package.name.partition("_")[0]] = package.stat().st_size
+    expect(sorted(sizes) == sorted(PACKAGES), f"these packages were made: {sorted(sizes)}")
+    for name, size in sizes.items():
+        print(f"  {name}: {size:,} bytes")
+    return sizes
+
+
+def debs(names, folder):
+    """The files of packages, as the root has them."""
+    return " ".join(f"/test/{folder}/{name}_*.deb" for name in names)
+
+
+def versions(root):
+    out = root.run("dpkg-query -W -f '${Package} ${Version} ${db:Status-Status}\\n' '*holdfast*'")
+    return {line.split()[0]: line.split()[1:] for line in out.splitlines()}
+
+
+def check_life(root):
+    """Installs, upgrades and removes all packages."""
+    root.apt("update")
+    before = root.files()
+    root.apt(f"install --no-install-recommends {debs(PACKAGES, 'one')}")
+    installed = versions(root)
+    expect(sorted(installed) == sorted(PACKAGES), f"installed: {installed}")
+    check_program(root)
+    (root.folder / "run/holdfast/a_session").touch()
+    root.apt(f"install --no-install-recommends {debs(PACKAGES, 'two')}")
+    for name, (version, status) in versions(root).items():
+        expect(status == "installed" and "-2~" in version, f"{name} is {version} after the upgrade ({status})")
+        expect(installed[name][0] == version.replace("-2~", "-1~"), f"{name} was {installed[name]} before the upgrade")
+    check_program(root)
+    expect((root.folder / "run/holdfast/a_session").exists(), "the upgrade has removed a file of a process")
+    (root.folder / "run/holdfast/a_session").unlink()
+    # Not purged: the packages have no configuration that would stay.
+    root.apt(f"remove {' '.join(PACKAGES)}")
+    left = root.run("dpkg -l '*holdfast*' 2>/dev/null | grep '^.[^n]' | grep holdfast || true")
+    expect(not left, f"dpkg still has:\n{left}")
+    root.apt("autoremove --purge")
+    after = root.files()
+    changed = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
+    expect(not changed, "removal leaves or changes " + ", ".join(
+        f"{path} ({before.get(path)} -> {after.get(path)})" for path in sorted(changed)[:20]))
+    print(f"  installed, upgraded and removed: all {len(before)} files are as before")
+
+
+def check_program(root):
+    expect(re.search(r"\d\.\d", root.run("holdfast --version")), "the program does not run")
+    said = root.run("stat -c '%F %a %U %G' /run/holdfast").strip()
+    expect(said == "directory 1777 root root", f"/run/holdfast: {said}")
+    root.run("gzip -t /usr/share/man/man1/holdfast.1.gz && test -s /usr/share/bash-completion/completions/holdfast && "
+             "test -s /usr/share/zsh/vendor-completions/_holdfast && test -s /usr/share/fish/vendor_completions.d/holdfast.fish")
+    # The trigger has run: the loader's cache has the libraries.
+    cached = root.run("ldconfig -p")
+    for library in ("libholdfast.so.0.1", "libholdfast_rabbitmq.so.0.1"):
+        expect(library in cached, f"{library} is not in the cache of ldconfig")
+
+
+def needs(root, program):
+    return {each for each in re.findall(r"NEEDED.*\[(lib\w+)\.so", root.run(f"readelf -d {program}"))}
+
+
+def check_development(root):
+    """Builds programs with the -dev packages in a root that has nothing else of holdfast."""
+    root.apt(f"install --no-install-recommends {' '.join(USER_TOOLS)} {debs((RUNTIME, DEV), 'one')}")
+    project = "/test/source/test/package/debian"
+
+    def with_cmake(program, static, libraries, options="", fails=False):
+        build = f"/test/{program}-{'static' if static else 'shared'}"
+        said = root.run(f"cmake -S {project} -B {build} -G Ninja -Dholdfast_USE_STATIC_LIBS={static:d} {options} && "
+                        f"cmake --build {build}", fails=fails)
+        if not fails:
+            check_built(f"{build}/{program}", static, libraries)
+        return " ".join(said.split())
+
+    def with_pkg_config(program, static, libraries, modules):
+        built = f"/test/{program}-by-pkg-config"
+        static_flags = "-static" if static else ""
+        root.run(f"g++ -std=c++20 {static_flags} /test/source/example/{program}.cpp -o {built} "
+                 f"$(pkg-config {static_flags.replace('-', '--')} --cflags --libs {modules})")
+        check_built(built, static, libraries)
+
+    def check_built(program, static, libraries):
+        found = {each for each in needs(root, program) if each.startswith("libholdfast")}
+        expect(found == (set() if static else libraries), f"{program} needs {found}")
+        said = root.run(program)
+        expect("working" in said, f"{program} did not work:\n{said}")
+
+    for static in (False, True):
+        with_cmake("quickstart", static, {"libholdfast"})
+        with_pkg_config("quickstart", static, {"libholdfast"}, "holdfast-testing holdfast")
+    expect(DEV.replace("-dev", "-rabbitmq-dev") in with_cmake("rabbitmq", False, set(), "-DCONSUMER_RABBITMQ=ON", fails=True),
+           "CMake does not name the package of the component rabbitmq")
+    root.apt(f"install --no-install-recommends {debs((RABBITMQ, RABBITMQ_DEV), 'one')}")
+    for static in (False, True):
+        with_cmake("rabbitmq", static, {"libholdfast", "libholdfast_rabbitmq"}, "-DCONSUMER_RABBITMQ=ON")
+        with_pkg_config("rabbitmq", static, {"libholdfast", "libholdfast_rabbitmq"},
+                        "holdfast-rabbitmq-testing holdfast-rabbitmq")
+    print("  8 programs: CMake and pkg-config, shared and static, Consul and RabbitMQ")
+
+
+def main():
+    words = sys.argv[1:]
+    if len(words) not in (1, 3) or words[0] not in BOOST or words[1:2] not in ([], ["--packages"]):
+        asked = words in (["-h"], ["--help"])
+        print(__doc__.strip(), file=sys.stdout if asked else sys.stderr)
+        return 0 if asked else 2
+    if os.geteuid() != 0:
+        print("This test must be run by root, because apt installs packages in a root.")
+        return 77
+    release = words[0]
+    with contextlib.ExitStack() as stack:
+        work = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-debian-")))
+        kept = pathlib.Path(words[2]).resolve() if len(words) == 3 else work
+        folders = [kept / f"{release}-{revision}" for revision in (1, 2)]
+        print(f"{release}: the packages", flush=True)
+        builder = make_packages(release, work, folders)
+        sizes = check_files(folders[0])
+        check_lintian(builder, folders[0])
+        print(f"{release}: a bare root", flush=True)
+        bare = Root(work / "bare", release)
+        for folder, name in zip(folders, ("one", "two")):
+            shutil.copytree(folder, bare.folder / "test" / name)
+        shutil.copytree(builder.folder / "test/source/example", bare.folder / "test/source/example")
+        shutil.copytree(builder.folder / "test/source/test/package", bare.folder / "test/source/test/package")
+        check_life(bare)
+        check_development(bare)
+    print("figures: " + json.dumps({"test": f"debian/{release}", "bytes": sizes}))
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except Failure as failure:
+        print(failure)
+        sys.exit(1)
