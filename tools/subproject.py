@@ -215,7 +215,7 @@ MISTAKES = [
     ("CMakeLists.txt", "if(NOT BUILD_SHARED_LIBS)", "if(FALSE)", both_kinds, "ended with 0"),
     ("CMakeLists.txt", "set(HOLDFAST_TESTING_TYPE STATIC)", "", both_kinds, "ended with 1"),
     ("cmake/holdfastConfig.cmake.in", "NOT holdfast_USE_STATIC_LIBS", "TRUE", both_kinds, "not the static library"),
-    ("cmake/static_twins.cmake", "REPLACE \"^(holdfast", "REPLACE \"^(no", both_kinds, "ended with 1"),
+    ("cmake/static_twins.cmake", "EXPORT_NAME ${export}\n", "EXPORT_NAME ${twin}\n", both_kinds, "was not found"),
 ]
 
 
