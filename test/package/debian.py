@@ -35,7 +35,8 @@ BOOST = {"bookworm": "1.81", "trixie": "1.83"}
 # The packages that scripts/packages needs, and lintian.
 TOOLS = "g++ cmake ninja-build libssl-dev librabbitmq-dev libcli11-dev python3 pkg-config dpkg-dev lintian".split()
 # The packages that a user of the -dev packages needs besides.
-USER_TOOLS = "g++ cmake ninja-build pkg-config".split()
+# Debian 13's static OpenSSL needs the last two, and libssl-dev does not depend on them.
+USER_TOOLS = "g++ cmake ninja-build pkg-config zlib1g-dev libzstd-dev".split()
 RUNTIME, RABBITMQ, DEV, RABBITMQ_DEV, PROGRAM = PACKAGES = (
     "libholdfast0.1", "libholdfast-rabbitmq0.1", "libholdfast-dev", "libholdfast-rabbitmq-dev", "holdfast-tools")
 # Tags of lintian that are not errors here, and why.
