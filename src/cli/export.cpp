@@ -9,6 +9,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/signal_set.hpp>
@@ -26,7 +27,10 @@
 #include <holdfast/prometheus.hpp>
 #include <map>
 #include <optional>
+#include <stdexcept>
+#include <string_view>
 #include <utility>
+#include <variant>
 
 #include "cli/arguments.hpp"
 #include "cli/operate.hpp"
@@ -147,7 +151,7 @@ private:
         reply.result(http::status::method_not_allowed);
       } else if (target.substr(0, target.find('?')) == "/metrics") {
         reply.set(http::field::content_type, std::string(prometheus_text::content_type));
-        reply.body() = co_await text();
+        reply.body() = co_await text(time_for(request["X-Prometheus-Scrape-Timeout-Seconds"]));
       } else {
         reply.result(http::status::not_found);
         reply.body() = "The metrics are at /metrics.\n";
@@ -161,20 +165,38 @@ private:
     stream.socket().shutdown(tcp::socket::shutdown_send, ignored);
   }
 
+  /// The time that a reading may take. The scrape must be answered in time, or Prometheus learns nothing from it.
+  static clock::duration time_for(std::string_view scrape_timeout) {
+    double seconds = 0;
+    std::from_chars(scrape_timeout.data(), scrape_timeout.data() + scrape_timeout.size(), seconds);
+    const bool is_usable = seconds > 0 && seconds < 3600;
+    return std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>(is_usable ? 0.8 * seconds : 8));
+  }
+
+  /// Reads a prefix, but only until `end`. Throws if that fails.
+  asio::awaitable<semaphore_status> read(std::string prefix, clock::time_point end) {
+    using namespace asio::experimental::awaitable_operators;
+    asio::steady_timer late(io_, end);
+    auto first = co_await (read_status(consul_, std::move(prefix)) || late.async_wait(asio::use_awaitable));
+    if (first.index() == 1) throw std::runtime_error("Consul has not answered in time");
+    co_return std::get<0>(std::move(first));
+  }
+
   /// Scrapes that overlap share one reading, so that the number of requests to Consul is bounded.
-  asio::awaitable<std::string> text() {
+  asio::awaitable<std::string> text(clock::duration time) {
     if (is_reading_) {
       co_await read_.async_wait(as_tuple);
       co_return last_;
     }
     is_reading_ = true;
     read_.expires_at(asio::steady_timer::time_point::max());
+    const clock::time_point end = clock::now() + time;
     std::vector<cluster_reading> all;
     for (const std::string& prefix : options_.prefixes) {
       cluster_reading its;
       its.prefix = prefix;
       try {
-        its.status = co_await read_status(consul_, prefix);
+        its.status = co_await read(prefix, end);
         its.oldest_hold = ages_[prefix].oldest(*its.status, clock::now());
       } catch (const std::exception& failure) {
         std::fprintf(stderr, "holdfast: %s: %s\n", printable(prefix).c_str(), printable(failure.what()).c_str());

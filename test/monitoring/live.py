@@ -146,7 +146,7 @@ def faults_and_alerts(server, agent, program, load, marks):
     happen("the semaphore is closed for maintenance", marks)
     operator = [program, "close", f"--http-addr={agent.address}", PREFIX]
     subprocess.run(operator, check=True, timeout=30)
-    fires("HoldfastClosed", prefix=PREFIX)
+    server.until("holdfast_cluster_closed == 1", "it is closed")
     subprocess.run([program, "open", *operator[2:]], check=True, timeout=30)
 
 
