@@ -117,11 +117,11 @@ class Chart:
             yield text(x, self.bottom + 13, words, 9, "#777", text_anchor="middle")
 
     def marked(self, marks):
-        for moment, words in marks:
+        for number, (moment, _) in enumerate(marks, 1):
             if self.start <= moment <= self.end:
                 x = self.at(moment)
                 yield f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{self.top}" y2="{self.bottom}" stroke="#b3263a" stroke-dasharray="2,2"/>'
-                yield text(x, self.top - 4, words, 9, "#b3263a", text_anchor="middle")
+                yield text(x, self.top - 4, str(number), 9, "#b3263a", text_anchor="middle")
 
     def legend(self, names, dashed):
         x, y = self.x + 14, self.bottom + 29
@@ -212,7 +212,7 @@ class Chart:
 
 def draw(server, dashboard, start, end, window=check_dashboard.WINDOW, marks=()):
     """Returns the SVG of all panels of this time. `server` answers as `prometheus.Prometheus`. `marks`: pairs of a time
-    and a text."""
+    and a text. They have numbers in the panels, and their texts stand below."""
     step = (end - start) / POINTS
     parts = []
     for panel in dashboard["panels"]:
@@ -235,6 +235,10 @@ def draw(server, dashboard, start, end, window=check_dashboard.WINDOW, marks=())
                 inside = [*(chart.states(series) if panel["type"] == "state-timeline" else chart.lines(series)), *chart.marked(marks)]
         parts += ["<g>", *chart.frame(), *(inside or chart.empty()), "</g>"]
     height = ROW * max(panel["gridPos"]["y"] + panel["gridPos"]["h"] for panel in dashboard["panels"]) + 8
+    for number, (moment, words) in enumerate(marks, 1):
+        height += 18
+        parts.append(text(12, height, f"{number}: at {moment - start:.1f} s {words}", 12, "#b3263a"))
+    height += 8
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {24 * COLUMN} {height}" width="{24 * COLUMN}" height="{height}" '
             f'font-family="sans-serif">\n<rect width="100%" height="100%" fill="#f5f5f5"/>\n' + "\n".join(parts) + "\n</svg>\n")
 
