@@ -9,7 +9,6 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
-#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/signal_set.hpp>
@@ -30,7 +29,6 @@
 #include <stdexcept>
 #include <string_view>
 #include <utility>
-#include <variant>
 
 #include "cli/arguments.hpp"
 #include "cli/operate.hpp"
@@ -173,13 +171,11 @@ private:
     return std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>(is_usable ? 0.8 * seconds : 8));
   }
 
-  /// Reads a prefix, but only until `end`. Throws if that fails.
+  /// Reads a prefix, but only until `end`. Throws if that fails. A reading takes at most two requests.
   asio::awaitable<semaphore_status> read(std::string prefix, clock::time_point end) {
-    using namespace asio::experimental::awaitable_operators;
-    asio::steady_timer late(io_, end);
-    auto first = co_await (read_status(consul_, std::move(prefix)) || late.async_wait(asio::use_awaitable));
-    if (first.index() == 1) throw std::runtime_error("Consul has not answered in time");
-    co_return std::get<0>(std::move(first));
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - clock::now());
+    if (left < 2ms) throw std::runtime_error("not read, because Consul answered too slowly before");
+    co_return co_await read_status(consul_, std::move(prefix), left / 2);
   }
 
   /// Scrapes that overlap share one reading, so that the number of requests to Consul is bounded.

@@ -48,9 +48,11 @@ void print(const contender_status& each) {
 }
 
 // A mutex is a key and the entries below it. It is shown like a semaphore of limit 1.
-asio::awaitable<semaphore_status> read_mutex(consul::client& consul, const std::string& prefix) {
+asio::awaitable<semaphore_status> read_mutex(consul::client& consul, const std::string& prefix,
+                                             std::chrono::milliseconds timeout) {
   const std::string key = prefix + "/.lock";
-  auto answer = co_await consul.list(key);
+  const consul::read_options options{.request = {.timeout = timeout}};
+  auto answer = co_await consul.list(key, options);
   std::sort(answer.value.begin(), answer.value.end(),
             [](const kv_entry& a, const kv_entry& b) { return a.create_index < b.create_index; });
   semaphore_status now;
@@ -78,17 +80,18 @@ asio::awaitable<semaphore_status> read_mutex(consul::client& consul, const std::
 
 }  // namespace
 
-asio::awaitable<semaphore_status> read_status(consul::client& consul, std::string prefix) {
+asio::awaitable<semaphore_status> read_status(consul::client& consul, std::string prefix,
+                                              std::chrono::milliseconds timeout) {
   administration_options which;
   which.prefix = prefix;
   semaphore_administration admin(consul, std::move(which));
   semaphore_status now;
   error_code error;
   diagnostics why;
-  const consul::request_options options{.diag = &why};
+  const consul::request_options options{.timeout = timeout, .diag = &why};
   std::tie(error, now) = co_await admin.inspect(options, asio::as_tuple(asio::use_awaitable));
   if (error == error::not_a_semaphore)
-    now = co_await read_mutex(consul, prefix);
+    now = co_await read_mutex(consul, prefix, timeout);
   else if (error)
     throw error_with_diagnostics(error, why);
   co_return now;

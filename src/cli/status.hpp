@@ -13,8 +13,10 @@ namespace holdfast::cli {
 
 namespace asio = boost::asio;
 
-/// Reads the state of a semaphore, or of the mutex PREFIX/.lock.
-asio::awaitable<semaphore_status> read_status(consul::client& consul, std::string prefix);
+/// Reads the state of a semaphore, or of the mutex PREFIX/.lock. This takes one or two requests with this timeout. 0:
+/// the client's timeouts.
+asio::awaitable<semaphore_status> read_status(consul::client& consul, std::string prefix,
+                                              std::chrono::milliseconds timeout = {});
 
 /// A time for people, for example "95s" or "3h".
 std::string shown(std::chrono::seconds age);
