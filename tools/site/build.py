@@ -33,6 +33,10 @@ FOREIGN = {
 
 
 def tracked():
+    """The files of the project. The archive of a release has no others, but for those that builds make."""
+    if not (ROOT / ".git").exists():
+        paths = [str(path.relative_to(ROOT)) for path in sorted(ROOT.rglob("*")) if path.is_file()]
+        return [path for path in paths if not path.startswith(("build/", ".cache/")) and "__pycache__" not in path]
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
     return [path for path in listed.splitlines() if (ROOT / path).is_file()]
 
