@@ -37,7 +37,7 @@ def is_document(path):
     return path.startswith("doc/") or path.endswith(".md")
 
 
-NO_CODE = "tools/", ".github/", "scripts/docs", "LICENSES/", ".reuse/"
+NO_CODE = "tools/", ".github/", "scripts/docs", "scripts/release", "LICENSES/", ".reuse/"
 
 
 def is_code(path):
