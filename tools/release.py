@@ -261,7 +261,7 @@ def invalid(text):
     from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
 
     try:
-        with contextlib.redirect_stdout(io.StringIO()):
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):  # ply reports its tables
             document = Parser().parse(text)
     except SPDXParsingError as why:
         return why.get_messages()
@@ -300,8 +300,8 @@ def left(version, folder):
     major, minor, patch = (int(part) for part in version.split("."))
     yield f"1. Tag the commit:      git tag -s -m 'holdfast {version}' v{version} {commit}"
     yield f"                        git push origin v{version}"
-    yield f"2. Make a release of the tag v{version} where the repository is hosted. Its text is the part of CHANGELOG.md on"
-    yield f"   {version}. Upload these files:"
+    yield f"2. Make a release of the tag v{version} where the repository is hosted. Its text is the section"
+    yield f"   {version} of CHANGELOG.md. Upload these files:"
     yield from (f"     {path}" for path in files)
     if unsigned:
         yield "   The archive is not signed: --key was not given."
