@@ -12,8 +12,8 @@ usage: debian.py RELEASE                     bookworm or trixie. It takes some t
 
        debian.py RELEASE --packages FOLDER   keeps the packages in the folder, or uses those that are there.
 
-It needs root, mmdebstrap and Debian's servers. The roots are kept as archives in the user's cache, below holdfast/. The
-exit status is 77 if the user is not root.
+It needs root and mmdebstrap. The packages of the roots come from the servers of this system's own packages. The roots are
+kept as archives in the user's cache, below holdfast/. The exit status is 77 if the user is not root.
 """
 
 import contextlib
@@ -30,7 +30,6 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SERVER = "http://deb.debian.org/debian"
 BOOST = {"bookworm": "1.81", "trixie": "1.83"}
 # The packages that scripts/packages needs, and lintian.
 TOOLS = "g++ cmake ninja-build libssl-dev librabbitmq-dev libcli11-dev python3 pkg-config dpkg-dev lintian".split()
@@ -76,6 +75,26 @@ def cache():
     return folder
 
 
+def servers():
+    """The package servers of this system's configuration, as scripts/root finds them."""
+    with tempfile.TemporaryDirectory() as folder:
+        script = '. scripts/lib/apt_apart.sh; configure_apt "$0"; servers "$0"'
+        found = run(["sh", "-euc", script, folder], cwd=ROOT).split()
+    expect(found, "apt of this system knows no server")
+    return found
+
+
+def make_root(archive, release, include):
+    """Makes the root from the first server that has the release."""
+    problems = []
+    for server in servers():
+        try:
+            return run(["mmdebstrap", "--variant=minbase", *include, release, archive, server])
+        except Failure as failure:
+            problems.append(f"{server}: {failure}")
+    raise Failure(f"no server that this system knows has {release}:\n" + "\n".join(problems))
+
+
 class Root:
     """A root of a release, with packages. Its commands run in namespaces of their own, which end with them."""
 
@@ -87,7 +106,7 @@ class Root:
             new = archive.with_name(f"{archive.stem}.{os.getpid()}.tar")
             include = [f"--include={','.join(packages)}"] if packages else []
             try:
-                run(["mmdebstrap", "--variant=minbase", *include, release, new, SERVER])
+                make_root(new, release, include)
                 new.rename(archive)
             finally:
                 new.unlink(missing_ok=True)
