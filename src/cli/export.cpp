@@ -185,6 +185,13 @@ private:
       co_return last_;
     }
     is_reading_ = true;
+    const struct end_of_reading {
+      exporter& of;
+      ~end_of_reading() {
+        of.is_reading_ = false;
+        of.read_.cancel();
+      }
+    } at_the_end{*this};
     read_.expires_at(asio::steady_timer::time_point::max());
     const clock::time_point end = clock::now() + time;
     std::vector<cluster_reading> all;
@@ -200,8 +207,6 @@ private:
       all.push_back(std::move(its));
     }
     last_ = prometheus_text_of(all) + own_.text();
-    is_reading_ = false;
-    read_.cancel();
     co_return last_;
   }
 

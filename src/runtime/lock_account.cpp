@@ -15,7 +15,7 @@ void lock_account::add(std::shared_ptr<const tallies> its, place_function place)
 }
 
 /// Keeps what destroyed shells have counted, without their current values.
-void lock_account::retire() const {
+void lock_account::retire() {
   std::erase_if(shells_, [this](const shell_account& each) {
     if (each.counts.use_count() != 1) return false;
     lock_statistics last = each.counts->read();
@@ -25,7 +25,7 @@ void lock_account::retire() const {
   });
 }
 
-lock_statistics lock_account::read() const {
+lock_statistics lock_account::read() {
   if (process_.is_foreign()) return {};
   std::vector<place_function> places;
   lock_statistics all;

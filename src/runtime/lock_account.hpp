@@ -32,21 +32,21 @@ public:
 
   /// Another shell counts here. When only the account has the tallies, the shell is destroyed.
   void add(std::shared_ptr<const tallies> its, place_function place);
-  lock_statistics read() const;
+  lock_statistics read();
 
 private:
   struct shell_account {
     std::shared_ptr<const tallies> counts;
     place_function place;
   };
-  void retire() const;
+  void retire();
 
   const std::string name_;
   const std::string_view kind_;
   const lifetime::process_mark process_;
-  mutable std::mutex mutex_;
-  mutable lock_statistics retired_;  ///< of the shells that were destroyed
-  mutable std::vector<shell_account> shells_;
+  std::mutex mutex_;
+  lock_statistics retired_;  ///< of the shells that were destroyed
+  std::vector<shell_account> shells_;
 };
 
 }  // namespace holdfast::runtime

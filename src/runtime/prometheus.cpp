@@ -240,9 +240,11 @@ private:
 
   std::vector<client_sum> read_clients() {
     std::vector<client_sum> all;
-    for (const auto& [its_name, weak] : clients_)
-      if (const auto client = weak.lock())
-        all.push_back({labels().and_also("client", its_name), client->statistics(), client->health()});
+    std::erase_if(clients_, [&](const auto& each) {
+      const auto client = each.second.lock();
+      if (client) all.push_back({labels().and_also("client", each.first), client->statistics(), client->health()});
+      return !client;
+    });
     return all;
   }
 

@@ -17,6 +17,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/test/unit_test.hpp>
 #include <holdfast/holdfast.hpp>
+#include <holdfast/prometheus.hpp>
 #include <holdfast/testing/server.hpp>
 #include <optional>
 #include <string>
@@ -220,7 +221,11 @@ BOOST_AUTO_TEST_CASE(a_child_waits_for_no_thread_of_its_parent) {
   semaphore_options options;
   options.prefix = "s";
   options.limit = 2;
+  options.log = [](const log_event&) {};
   semaphore sem(client, options);
+  prometheus_text counters;
+  counters.add(sem);
+  counters.add(client, "consul");
   slot held;
   std::atomic<bool> has_slot{false};
   std::atomic<bool> over{false};
@@ -239,6 +244,9 @@ BOOST_AUTO_TEST_CASE(a_child_waits_for_no_thread_of_its_parent) {
   for (int i = 0; i < 4; ++i) asio::co_spawn(io, cycle(), asio::detached);
   std::vector<std::thread> threads;
   for (int i = 0; i < 2; ++i) threads.emplace_back([&io] { io.run(); });
+  threads.emplace_back([&] {
+    while (!over) static_cast<void>(counters.text());
+  });
   while (!has_slot || cycles < 10) std::this_thread::yield();
 
   int wrong = 0;
@@ -246,10 +254,13 @@ BOOST_AUTO_TEST_CASE(a_child_waits_for_no_thread_of_its_parent) {
   for (int i = 0; i < forks && wrong == 0; ++i)
     wrong = in_a_child([&] {
       const bool believes = held.held() || !held.stop_token().stop_requested() || !held.loss_details().message.empty();
+      const lock_statistics none = sem.statistics();
+      static_cast<void>(client.statistics());
+      const bool counts = none.place || !counters.text().empty();
       held = slot();
       sem = semaphore();
       client = consul::client();
-      return believes ? 1 : 0;
+      return believes || counts ? 1 : 0;
     });
   BOOST_TEST(wrong == 0);
   BOOST_TEST(held.held());
