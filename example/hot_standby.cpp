@@ -65,7 +65,9 @@ public:
     holdfast::election_options election;
     election.key = leader_key(o);
     election.session_ttl = std::chrono::milliseconds(o.ttl_ms);
-    election.log = [name = o.node](const std::string& line) { std::cerr << name + ": " + line + "\n"; };
+    election.log = [name = o.node](const holdfast::log_event& event) {
+      std::cerr << name + ": " + event.text() + "\n";
+    };
     candidate_ = holdfast::election(consul, election);
   }
 

@@ -111,7 +111,7 @@ private:
     result.prefix = o.prefix;
     result.limit = static_cast<std::uint32_t>(o.limit);
     result.tuning.slot_idle_timeout = 200ms;  // keeps a slot for the next request, without Consul
-    result.log = [](const std::string& line) { std::cerr << line << std::endl; };
+    result.log = [](const holdfast::log_event& event) { std::cerr << event.text() << std::endl; };
     return result;
   }
 

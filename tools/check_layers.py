@@ -20,6 +20,8 @@ QUESTION_THAT_ACTS = re.compile(r"\w\([^();{]*\b[Cc]ontext& [^();{]*\) const\b")
 # A header without an extension or with .h is the standard library's, or the system's.
 STANDARD = re.compile(r"[a-z_/]+(\.h)?")
 
+# The headers with which a process tells its operators what happens.
+LOG = tuple(f"holdfast/{each}.hpp" for each in ("log_event", "log_kind", "tracer", "fencing_token", "loss_reason"))
 COMMON = {"holdfast/error.hpp", "holdfast/tls_options.hpp", "holdfast/diagnostics.hpp", "holdfast/kv.hpp"}
 BUILD = "holdfast/detail/build.hpp"  # in every public header that includes Boost
 # The headers with which operations begin and end. Locks and the client share them.
@@ -81,7 +83,7 @@ def inside(root, folder, arrows):
 LAYERS = {
     "src/protocol": Layer((), ()),  # each file is in a folder
     **{f"src/protocol/{each}": Layer((*inside("protocol", each, CORE), *COMMON), SYSTEM_ONLY) for each in CORE},
-    "src/net": Layer(("net/", *COMMON), ("boost/",)),
+    "src/net": Layer(("net/", *LOG, *COMMON), ("boost/",)),
     **{
         f"src/consul/{each}": Layer(
             (*inside("consul", each, CLIENT), "consul/net_names.hpp", "lifetime/tally.hpp", "holdfast/consul/", *COMMON),
@@ -89,14 +91,14 @@ LAYERS = {
         )
         for each in CLIENT
     },
-    "src/lifetime": Layer(("lifetime/", *OPERATIONS, HISTOGRAM), ("boost/asio/", *SYSTEM_ONLY)),
-    "src/consul": Layer(("consul/", "net/", "lifetime/", "holdfast/consul/", "holdfast/version.hpp", *COMMON), ("boost/",)),
+    "src/lifetime": Layer(("lifetime/", *OPERATIONS, *LOG, HISTOGRAM), ("boost/asio/", *SYSTEM_ONLY)),
+    "src/consul": Layer(("consul/", "net/", "lifetime/", "holdfast/consul/", "holdfast/version.hpp", *LOG, *COMMON), ("boost/",)),
     "src/rabbitmq": Layer(
-        ("rabbitmq/", "protocol/", "net/", "lifetime/", "holdfast/rabbitmq/", BROKER, "holdfast/version.hpp", *COMMON),
+        ("rabbitmq/", "protocol/", "net/", "lifetime/", "holdfast/rabbitmq/", BROKER, "holdfast/version.hpp", *LOG, *COMMON),
         ("boost/",),
     ),
-    "include/holdfast/rabbitmq": Layer(("holdfast/rabbitmq/", BUILD, BROKER, *HOLDS, *OPERATIONS, *COMMON), ("boost/",)),
-    "include/holdfast/consul": Layer(("holdfast/consul/", BUILD, HISTOGRAM, *OPERATIONS, *COMMON), ("boost/",)),
+    "include/holdfast/rabbitmq": Layer(("holdfast/rabbitmq/", BUILD, BROKER, *HOLDS, *OPERATIONS, *LOG, *COMMON), ("boost/",)),
+    "include/holdfast/consul": Layer(("holdfast/consul/", BUILD, HISTOGRAM, *OPERATIONS, *LOG, *COMMON), ("boost/",)),
     "include/holdfast/testing": Layer(("holdfast/testing/", "holdfast/consul/", BUILD, *COMMON), ("boost/",)),
     "src/testing": Layer(("testing/", "holdfast/testing/", "holdfast/consul/", "consul/", "net/", "lifetime/", *COMMON), ("boost/",)),
     "src/rabbitmq_runtime": Layer(
@@ -114,7 +116,7 @@ LAYERS = {
 
 # The core uses these values of the public interface. Each header holds one struct or enum only, and is checked to
 # include no other header of ours and no Asio.
-VALUES = {"holdfast/fencing_token.hpp", "holdfast/loss_reason.hpp", "holdfast/session_defaults.hpp"}
+VALUES = {f"holdfast/{each}.hpp" for each in ("fencing_token", "log_kind", "loss_reason", "session_defaults")}
 for each in CORE:
     LAYERS[f"src/protocol/{each}"].ours += tuple(VALUES)
 

@@ -49,7 +49,7 @@ private:
     consul::config result;
     result.address = address;
     result.token = token;
-    result.log = [](std::string_view line) { std::fprintf(stderr, "client: %s\n", std::string(line).c_str()); };
+    result.log = [](const holdfast::log_event& event) { std::fprintf(stderr, "client: %s\n", event.text().c_str()); };
     return result;
   }
 

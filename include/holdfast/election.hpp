@@ -39,7 +39,7 @@ class statistics_access;
 
 asio::any_io_executor executor_of(const election_impl&) noexcept;
 asio::any_io_executor executor_of(const observation&) noexcept;
-void start_campaign(const election_impl&, std::string value, diagnostics*, pending<hold>&&);
+void start_campaign(const election_impl&, std::string value, const operation_options& options, pending<hold>&&);
 void start_proclaim(const std::shared_ptr<slot_impl>&, std::string value, diagnostics*, pending<>&&);
 void start_next(const std::shared_ptr<observation>&, diagnostics*, pending<std::optional<leader>>&&);
 
@@ -251,11 +251,11 @@ public:
   }
   template <detail::slot_token<leadership> Token = throwing_t>
   auto campaign(std::string value, Token&& token = {}) {
-    return initiate(std::move(value), nullptr, std::forward<Token>(token));
+    return initiate(std::move(value), operation_options(), std::forward<Token>(token));
   }
   template <detail::slot_token<leadership> Token = throwing_t>
   auto campaign(std::string value, operation_options options, Token&& token = {}) {
-    return initiate(std::move(value), options.diag, std::forward<Token>(token));
+    return initiate(std::move(value), options, std::forward<Token>(token));
   }
 
   /// Returns a new observer of this election. It works for leaders, candidates and other processes.
@@ -263,10 +263,10 @@ public:
 
 private:
   template <class Token>
-  auto initiate(std::string value, diagnostics* diag, Token&& token) {
-    auto start = [value = std::move(value), diag](const std::shared_ptr<const detail::election_impl>& impl,
-                                                  detail::pending<hold>&& handler) {
-      detail::start_campaign(*impl, value, diag, std::move(handler));
+  auto initiate(std::string value, operation_options options, Token&& token) {
+    auto start = [value = std::move(value), options](const std::shared_ptr<const detail::election_impl>& impl,
+                                                     detail::pending<hold>&& handler) {
+      detail::start_campaign(*impl, value, options, std::move(handler));
     };
     return detail::begin_operation_as<leadership, hold>(impl_, std::move(start), std::forward<Token>(token));
   }

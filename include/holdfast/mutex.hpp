@@ -109,7 +109,7 @@ public:
   }
   template <detail::slot_token<held_mutex> Token = throwing_t>
   auto lock(operation_options options, Token&& token = {}) {
-    return initiate<held_mutex>({.diag = options.diag}, std::forward<Token>(token));
+    return initiate<held_mutex>(detail::request_of(options), std::forward<Token>(token));
   }
   /// Locks the mutex if that is possible without waiting for a release. Completes with an empty handle if the mutex is
   /// held or in its lock delay, if other operations of this object already wait for it, or if other processes wrote the
@@ -120,7 +120,7 @@ public:
   }
   template <detail::slot_token<held_mutex> Token = throwing_t>
   auto try_lock(operation_options options, Token&& token = {}) {
-    return initiate<held_mutex>({.once = true, .diag = options.diag}, std::forward<Token>(token));
+    return initiate<held_mutex>(detail::request_of(options, true), std::forward<Token>(token));
   }
   /// Locks the mutex, but waits for at most `duration`. Completes with an empty handle if the mutex was not granted in
   /// that time.
@@ -130,7 +130,7 @@ public:
   }
   template <detail::slot_token<held_mutex> Token = throwing_t>
   auto try_lock_for(std::chrono::nanoseconds duration, operation_options options, Token&& token = {}) {
-    return initiate<held_mutex>({.within = duration, .diag = options.diag}, std::forward<Token>(token));
+    return initiate<held_mutex>(detail::request_of(options, false, duration), std::forward<Token>(token));
   }
 };
 

@@ -17,7 +17,8 @@ namespace holdfast {
 
 namespace detail {
 
-void start_try_lock(const std::shared_ptr<shell>&, const std::string& name, diagnostics*, pending<hold>&&);
+void start_try_lock(const std::shared_ptr<shell>&, const std::string& name, const operation_options& options,
+                    pending<hold>&&);
 
 }  // namespace detail
 
@@ -82,19 +83,19 @@ public:
   /// A name follows the rules of `prefix`, but must not begin with a dot or end with a slash.
   template <detail::slot_token<held_mutex> Token = throwing_t>
   auto try_lock(std::string name, Token&& token = {}) {
-    return initiate(std::move(name), nullptr, std::forward<Token>(token));
+    return initiate(std::move(name), operation_options(), std::forward<Token>(token));
   }
   template <detail::slot_token<held_mutex> Token = throwing_t>
   auto try_lock(std::string name, operation_options options, Token&& token = {}) {
-    return initiate(std::move(name), options.diag, std::forward<Token>(token));
+    return initiate(std::move(name), options, std::forward<Token>(token));
   }
 
 private:
   template <class Token>
-  auto initiate(std::string name, diagnostics* diag, Token&& token) {
-    auto start = [name = std::move(name), diag](const std::shared_ptr<detail::shell>& impl,
-                                                detail::pending<hold>&& handler) {
-      detail::start_try_lock(impl, name, diag, std::move(handler));
+  auto initiate(std::string name, operation_options options, Token&& token) {
+    auto start = [name = std::move(name), options](const std::shared_ptr<detail::shell>& impl,
+                                                   detail::pending<hold>&& handler) {
+      detail::start_try_lock(impl, name, options, std::move(handler));
     };
     return detail::begin_operation_as<held_mutex, hold>(impl_, std::move(start), std::forward<Token>(token));
   }

@@ -6,9 +6,11 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <holdfast/diagnostics.hpp>
+#include <holdfast/log_event.hpp>
 #include <holdfast/session_defaults.hpp>
+#include <holdfast/tracer.hpp>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -147,9 +149,11 @@ struct semaphore_options {
   /// value.
   bool node_health_checks = false;
 
-  /// Called with messages for operators, one line each. It is called on the client's strand. It must return quickly and
-  /// must not throw.
-  std::function<void(const std::string&)> log{};
+  /// Called with the events that operators want to know: losses, failures of watches, and others; see `log_kind`.
+  /// Empty: nothing is logged.
+  log_function log{};
+  /// Is told of each wait and hold. Null: nothing is traced.
+  std::shared_ptr<holdfast::tracer> tracer{};
   holdfast::tuning tuning{};
 };
 
@@ -169,7 +173,8 @@ struct mutex_options {
   std::chrono::milliseconds session_ttl = default_session_ttl;
   std::string session_node{default_session_node};
   bool node_health_checks = false;
-  std::function<void(const std::string&)> log{};
+  log_function log{};
+  std::shared_ptr<holdfast::tracer> tracer{};
   holdfast::tuning tuning{};
 };
 
@@ -186,7 +191,8 @@ struct mutex_set_options {
   std::chrono::milliseconds session_ttl = default_session_ttl;
   std::string session_node{default_session_node};
   bool node_health_checks = false;
-  std::function<void(const std::string&)> log{};
+  log_function log{};
+  std::shared_ptr<holdfast::tracer> tracer{};
   holdfast::tuning tuning{};
 };
 
@@ -202,7 +208,8 @@ struct election_options {
   std::chrono::milliseconds session_ttl = default_session_ttl;
   std::string session_node{default_session_node};
   bool node_health_checks = false;
-  std::function<void(const std::string&)> log{};
+  log_function log{};
+  std::shared_ptr<holdfast::tracer> tracer{};
   holdfast::tuning tuning{};
 };
 
@@ -217,6 +224,7 @@ struct acquire_options {
   /// holds were seen, it does not fail early. The estimate assumes that other processes hold slots for about as long as
   /// this one.
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
+  const void* trace_parent = nullptr;  ///< given to the tracer; see `span_start::parent`
 };
 
 }  // namespace holdfast

@@ -30,14 +30,21 @@ struct acquire_request {
   std::optional<std::chrono::nanoseconds> within{};
   diagnostics* diag = nullptr;
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
+  const void* trace_parent = nullptr;
 };
 
 /// If `acquire_options` gets another member, this function does not compile. Pass the member on here, and let
 /// `unit.runtime_options` expect its value.
 inline acquire_request request_of(const acquire_options& options, bool once,
                                   std::optional<std::chrono::nanoseconds> within) {
-  const auto& [count, diag, deadline] = options;
-  return {.count = count, .once = once, .within = within, .diag = diag, .deadline = deadline};
+  const auto& [count, diag, deadline, trace_parent] = options;
+  return {
+      .count = count, .once = once, .within = within, .diag = diag, .deadline = deadline, .trace_parent = trace_parent};
+}
+inline acquire_request request_of(const operation_options& options, bool once = false,
+                                  std::optional<std::chrono::nanoseconds> within = {}) {
+  const auto& [diag, trace_parent] = options;
+  return {.once = once, .within = within, .diag = diag, .trace_parent = trace_parent};
 }
 
 const asio::any_io_executor& executor_of(const shell&) noexcept;

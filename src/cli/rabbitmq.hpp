@@ -55,8 +55,7 @@ public:
 /// Makes a semaphore that is created with so many slots if there is none.
 std::unique_ptr<rabbitmq_lock> make_rabbitmq_lock(const boost::asio::any_io_executor& executor,
                                                   const rabbitmq_options& options, const std::string& name,
-                                                  std::uint32_t create_with,
-                                                  std::function<void(const std::string&)> log);
+                                                  std::uint32_t create_with, log_function log);
 /// Carries out a command of an operator. Prints the result on stdout. Returns the exit status.
 int operate_on_rabbitmq(const operator_command& command);
 

@@ -127,7 +127,7 @@ private:
   }
 
   asio::awaitable<void> take_run_release_on_rabbitmq() {
-    const auto log = [this](const std::string& line) { tell(line); };
+    const auto log = [this](const log_event& event) { tell(event.text()); };
     const std::string& name = options_.prefix;
     const auto lock = make_rabbitmq_lock(io_.get_executor(), options_.rabbitmq, name, options_.limit, log);
     tell("waiting for a slot of " + name);
@@ -175,7 +175,7 @@ private:
   }
 
   void make_lock(consul::client& consul, const std::string& node) {
-    const auto log = [this](const std::string& line) { tell(line); };
+    const auto log = [this](const log_event& event) { tell(event.text()); };
     if (options_.elects) {
       election_options what;
       what.key = options_.prefix;

@@ -35,7 +35,7 @@ rabbitmq::config config_of(const rabbitmq_options& options) {
   rabbitmq::config its;
   its.address = options.url;
   its.password_file = options.password_file;
-  its.log = [](std::string_view line) { std::fprintf(stderr, "holdfast: %s\n", printable(line).c_str()); };
+  its.log = [](const log_event& event) { std::fprintf(stderr, "holdfast: %s\n", event.text().c_str()); };
   return its;
 }
 
@@ -173,8 +173,7 @@ private:
 
 std::unique_ptr<rabbitmq_lock> make_rabbitmq_lock(const asio::any_io_executor& executor,
                                                   const rabbitmq_options& options, const std::string& name,
-                                                  std::uint32_t create_with,
-                                                  std::function<void(const std::string&)> log) {
+                                                  std::uint32_t create_with, log_function log) {
   rabbitmq::semaphore_options which;
   which.name = name;
   which.create_with = create_with;

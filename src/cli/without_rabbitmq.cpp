@@ -15,8 +15,7 @@ namespace {
 }  // namespace
 
 std::unique_ptr<rabbitmq_lock> make_rabbitmq_lock(const boost::asio::any_io_executor&, const rabbitmq_options&,
-                                                  const std::string&, std::uint32_t,
-                                                  std::function<void(const std::string&)>) {
+                                                  const std::string&, std::uint32_t, log_function) {
   refuse();
 }
 

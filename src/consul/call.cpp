@@ -65,6 +65,7 @@ call start_call(const call_settings& settings, request_kind kind, std::string_vi
   c.key = std::move(key);
   c.retry = options.retry;
   c.diag = options.diag;
+  c.trace_parent = options.trace_parent;
   c.time = options.timeout.count() == 0 ? settings.timeout : options.timeout;
   if (c.time < milliseconds(0) || c.time > time_max) c.refused = error::invalid_option;
   return c;

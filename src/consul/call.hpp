@@ -29,6 +29,7 @@ struct call {
   bool retry = true;
   std::chrono::milliseconds time{0};  ///< from start to deadline
   diagnostics* diag = nullptr;
+  const void* trace_parent = nullptr;
   error_code refused;            ///< if set, the arguments are not valid, and nothing is sent
   std::string_view refused_for;  ///< the invalid part of the arguments, if `refused` does not name it
 };

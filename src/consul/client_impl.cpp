@@ -60,7 +60,8 @@ client_impl::client_impl(asio::any_io_executor executor, config settings)
       health_(address_text_),
       strand_(asio::make_strand(executor_)),
       erased_strand_(*strand_),
-      transport_(*strand_, settings_, addresses_, counters_, health_),
+      log_(lifetime::event_log::make(erased_strand_, settings_.log)),
+      transport_(*strand_, settings_, addresses_, counters_, health_, log_),
       random_(std::random_device{}()) {}
 
 std::shared_ptr<client_impl> client_impl::make(asio::any_io_executor executor, config settings) {
@@ -79,6 +80,14 @@ std::shared_ptr<void> client_impl::on_context_shutdown() noexcept {
 
 void client_impl::start(const std::shared_ptr<operation>& op) {
   if (process().is_foreign()) return;
+  if (settings_.tracer) {
+    const call& what = op->what();
+    op->span = settings_.tracer->started({.kind = span_kind::request,
+                                          .name = to_string(what.kind),
+                                          .key = what.key,
+                                          .at = std::chrono::system_clock::now(),
+                                          .parent = what.trace_parent});
+  }
   // The coroutine starts in this call if this thread runs the strand, or runs the context while the strand is free. The
   // completion handler owns the operation, because it is destroyed last and the coroutine uses the slot to its end. An
   // exception comes from a handler that was called on the strand, or is a bug or a lack of memory. It leaves through
@@ -100,6 +109,7 @@ void client_impl::close() {
   asio::post(*strand_, [self = shared_from_this()] {
     self->closed_ = true;
     self->transport_.close();
+    if (self->log_) self->log_->flush();
     for (operation& op : self->running_) op.cancel(error::closed);
   });
 }
@@ -153,6 +163,7 @@ awaitable<void> client_impl::perform(operation& op) {
     if (op.what().diag != nullptr) *op.what().diag = details;
     result = outcome(ended.error, std::move(details));
   }
+  if (op.span) op.span->ended({.at = std::chrono::system_clock::now(), .error = ended.error});
   op.complete(std::move(result));
 }
 

@@ -49,6 +49,8 @@ public:
   const error_code& cancelled() const noexcept { return cancelled_; }
   asio::cancellation_slot slot() noexcept { return signal_.slot(); }
 
+  std::shared_ptr<trace_span> span{};  ///< null if nobody traces it
+
   /// To be called when the initiating function is about to return.
   void leave() noexcept { has_left_.store(true, std::memory_order_relaxed); }
   bool has_left() const noexcept { return has_left_.load(std::memory_order_relaxed); }
@@ -110,6 +112,7 @@ private:
   // `on_context_shutdown` clears or closes them. The transport refers to the strand.
   std::optional<strand_type> strand_;
   asio::any_io_executor erased_strand_;
+  const std::shared_ptr<lifetime::event_log> log_;  // null if nobody wants to read it
   transport transport_;
   boost::intrusive::list<operation> running_;
   std::minstd_rand random_;

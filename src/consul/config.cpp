@@ -39,7 +39,7 @@ void know_all_of(const config& c) {
   [[maybe_unused]] const auto& [address, addresses, proxy, token, token_file, token_function, http_auth, datacenter,
                                 consul_namespace, partition, tls, request_timeout, connect_timeout, backoff_min,
                                 backoff_max, connections_max, renewals_max, blocking_max, queue_max, reply_bytes_max,
-                                log] = c;
+                                log, its_tracer] = c;
 }
 void know_all_of(const tls_options& tls) {
   [[maybe_unused]] const auto& [ca_file, ca_path, certificate_file, key_file, server_name, insecure_skip_verify,

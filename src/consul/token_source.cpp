@@ -55,9 +55,9 @@ void token_source::read_token(const std::function<void(std::string)>& complain) 
       ++version_;
     }
   } catch (const std::exception& e) {
-    why = std::string("no new token: ") + e.what();
+    why = e.what();
   } catch (...) {
-    why = "no new token: the function has thrown";
+    why = "the function has thrown";
   }
   if (complaint_ == why) return;
   complaint_ = why;

@@ -139,14 +139,17 @@ std::vector<transport::agent> transport::make_agents(const std::vector<agent_add
 }
 
 transport::transport(const strand_type& strand, const config& settings, const std::vector<agent_address>& addresses,
-                     std::shared_ptr<counters> statistics, health_record& health, clock::duration idle_max,
-                     name_lookup::resolver look_up)
+                     std::shared_ptr<counters> statistics, health_record& health,
+                     std::shared_ptr<lifetime::event_log> log, clock::duration idle_max, name_lookup::resolver look_up)
     : strand_(strand),
       settings_(settings),
       proxy_(proxy_of(settings)),
       agents_(make_agents(addresses)),
       tokens_(settings),
-      tls_(make_tls_client(settings.tls, settings.log, std::any_of(addresses.begin(), addresses.end(), is_secure))),
+      log_(std::move(log)),
+      tls_(make_tls_client(
+          settings.tls, [this](log_event&& event) { tell(std::move(event)); },
+          std::any_of(addresses.begin(), addresses.end(), is_secure))),
       statistics_(std::move(statistics)),
       health_(health),
       limiters_{limiter(strand, settings.connections_max),
@@ -291,7 +294,8 @@ awaitable<attempt_result> transport::exchange(pending_request& way, const http_r
     }
     outage_.end();
   }
-  const auto token = tokens_.get(clock::now(), [this](std::string line) { tell(std::move(line)); });
+  const auto token = tokens_.get(
+      clock::now(), [this](std::string why) { tell({.kind = log_kind::token_unusable, .cause = std::move(why)}); });
   const std::string bytes = to_bytes(*sent, agents_[way.agent].lines, *token);
   const unsigned version = tokens_.version();
   attempt_result result = co_await link->converse(bytes, request.is_write, deadline);
@@ -384,7 +388,7 @@ void transport::answered_by(std::size_t agent) {
   if (agent == answered_last_ || agent != choice_.current()) return;  // a late reply of an agent that was left
   const std::string before = health_.read().address;
   const std::string& why = agents_[answered_last_].last_failure;
-  tell("requests go to " + name_of(agent) + " now, no longer to " + before + (why.empty() ? "" : ": " + why));
+  tell({.kind = log_kind::agent_changed, .key = name_of(agent), .previous = before, .cause = why});
   answered_last_ = agent;
   agents_[agent].last_failure.clear();
   health_.moved_to(name_of(agent));
@@ -527,7 +531,11 @@ bool transport::note_refusal(const attempt_result& result, std::size_t agent, st
   counters::add(statistics_->connections_refused);
   const std::size_t allowed = refusals_.allowed(now);
   blocking.set_limit(allowed);
-  if (verdict == refusals::verdict::news) tell_of_refusals(allowed);
+  if (verdict == refusals::verdict::news)
+    tell({.kind = log_kind::connections_refused,
+          .key = name_of(choice_.current()),
+          .queries = allowed,
+          .queries_max = settings_.blocking_max});
   return true;
 }
 
@@ -538,15 +546,8 @@ bool transport::has_a_working_connection(std::size_t agent) const noexcept {
          });
 }
 
-void transport::tell_of_refusals(std::size_t allowed) const {
-  tell(name_of(choice_.current()) + " refuses connections: this host has as many as it allows from one address. " +
-       std::to_string(allowed) + " of " + std::to_string(settings_.blocking_max) +
-       " blocking queries run at once now; raise limits.http_max_conns_per_client (200 by default) there");
-}
-
-// Posts the call, so that an exception from the log function does not fail a request.
-void transport::tell(std::string line) const {
-  if (settings_.log) asio::post(strand_, [log = settings_.log, line = std::move(line)] { log(line); });
+void transport::tell(log_event&& event) const {
+  if (log_) log_->add(std::move(event));
 }
 
 // Describes the failure of the agent or of the connection to it. Empty if there was none.
@@ -570,7 +571,8 @@ std::string transport::without_secrets(std::string_view body, const attempt_resu
 }
 
 bool transport::has_another_token(unsigned refused) {
-  return tokens_.has_another(refused, [this](std::string line) { tell(std::move(line)); });
+  return tokens_.has_another(
+      refused, [this](std::string why) { tell({.kind = log_kind::token_unusable, .cause = std::move(why)}); });
 }
 
 std::shared_ptr<connection> transport::take_idle(std::size_t agent, connection_class which) {

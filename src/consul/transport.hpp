@@ -26,6 +26,7 @@
 #include "consul/health_record.hpp"
 #include "consul/net_names.hpp"
 #include "consul/token_source.hpp"
+#include "lifetime/event_log.hpp"
 #include "net/name_lookup.hpp"
 #include "net/resolve.hpp"
 #include "net/tls.hpp"
@@ -47,7 +48,8 @@ public:
   /// request is pending in between. See `idle_connections::rest`.
   transport(const strand_type& strand, const config& settings, const std::vector<agent_address>& addresses,
             std::shared_ptr<counters> statistics, health_record& health,
-            clock::duration idle_max = std::chrono::minutes(1), name_lookup::resolver look_up = resolve);
+            std::shared_ptr<lifetime::event_log> log = nullptr, clock::duration idle_max = std::chrono::minutes(1),
+            name_lookup::resolver look_up = resolve);
 
   /// Sets the owner of this object, which must not outlive its owner. Timers and coroutines of the transport hold the
   /// owner while they run. The last reference to the owner may be released on another thread.
@@ -136,8 +138,7 @@ private:
   static awaitable<void> try_out(std::shared_ptr<void> owner, transport& self, std::size_t agent);
   bool note_refusal(const attempt_result& result, std::size_t agent, std::shared_ptr<connection> link);
   bool has_a_working_connection(std::size_t agent) const noexcept;
-  void tell_of_refusals(std::size_t allowed) const;
-  void tell(std::string line) const;
+  void tell(log_event&& event) const;
   std::string message_of(const attempt_result& result) const;
   std::shared_ptr<connection> take_idle(std::size_t agent, connection_class which);
   void keep(std::shared_ptr<connection> link, std::size_t agent, connection_class which);
@@ -155,7 +156,8 @@ private:
   // The endpoints that did not answer. Until the given time, each is tried only after those that are not listed here.
   std::vector<std::pair<connection::endpoint, time_point>> silent_;
   token_source tokens_;
-  std::unique_ptr<tls_client> tls_;  // may be null: see `make_tls_client`
+  const std::shared_ptr<lifetime::event_log> log_;  // may be null
+  std::unique_ptr<tls_client> tls_;                 // may be null: see `make_tls_client`
   std::shared_ptr<counters> statistics_;
   health_record& health_;
   std::array<limiter, 3> limiters_;

@@ -5,7 +5,7 @@
 
 namespace holdfast::net {
 
-std::unique_ptr<tls_client> make_tls_client(const tls_options&, std::function<void(std::string_view)>, bool is_needed) {
+std::unique_ptr<tls_client> make_tls_client(const tls_options&, std::function<void(log_event&&)>, bool is_needed) {
   if (!is_needed) return nullptr;
   throw system_error(error::unsupported_scheme, "https: this library was built without TLS (HOLDFAST_TLS=OFF)");
 }

@@ -346,25 +346,23 @@ bool stream_of_openssl::is_quiet() const noexcept {
 
 class client_of_openssl final : public tls_client {
 public:
-  client_of_openssl(const tls_options& options, std::function<void(std::string_view)> log)
+  client_of_openssl(const tls_options& options, std::function<void(log_event&&)> log)
       : options_(options), log_{std::move(log)}, current_(std::make_shared<generation>()) {
     stamps_ = stamps_of(options_);
     current_->context = options_.context ? options_.context : load(options_);
   }
 
   std::unique_ptr<tls_stream> open(socket_type& below, const address& to) override {
-    if (!options_.context) renew_if_changed(below);
-    if (options_.insecure_skip_verify && !std::exchange(has_warned_, true)) {
-      tell(below,
-           "tls.insecure_skip_verify: any server that answers at " + to.authority() + " gets the token and the keys");
-    }
+    if (!options_.context) renew_if_changed();
+    if (options_.insecure_skip_verify && !std::exchange(has_warned_, true))
+      log_({.kind = log_kind::tls_not_verified, .key = to.authority()});
     return std::make_unique<stream_of_openssl>(options_, current_, below, to);
   }
 
 private:
   // If the new files cannot be used, for example because one is half written or the key does not match the certificate
   // yet, the old certificates stay in use. The next connection tries again.
-  void renew_if_changed(socket_type& below) {
+  void renew_if_changed() {
     try {
       stamps seen = stamps_of(options_);
       if (seen == stamps_) return;
@@ -374,19 +372,12 @@ private:
       stamps_ = std::move(seen);
       told_ = {};
     } catch (const system_error& e) {
-      if (std::exchange(told_, e.what()) != e.what()) {
-        tell(below, std::string("the certificates have changed, and cannot be used: ") + e.what());
-      }
+      if (std::exchange(told_, e.what()) != e.what()) log_({.kind = log_kind::certificate_unusable, .cause = e.what()});
     }
   }
 
-  // Posts the call, so that an exception from the log function does not fail a connection.
-  void tell(socket_type& below, std::string line) const {
-    if (log_) asio::post(below.get_executor(), [log = log_, line = std::move(line)] { log(line); });
-  }
-
   const tls_options options_;
-  const std::function<void(std::string_view)> log_;
+  const std::function<void(log_event&&)> log_;
   stamps stamps_;
   std::shared_ptr<generation> current_;
   std::string told_;
@@ -395,7 +386,7 @@ private:
 
 }  // namespace
 
-std::unique_ptr<tls_client> make_tls_client(const tls_options& options, std::function<void(std::string_view)> log,
+std::unique_ptr<tls_client> make_tls_client(const tls_options& options, std::function<void(log_event&&)> log,
                                             bool is_needed) {
   const bool has_files = !options.ca_file.empty() || !options.ca_path.empty() || !options.certificate_file.empty();
   if (!is_needed && !has_files) return nullptr;

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <functional>
 #include <holdfast/error.hpp>
+#include <holdfast/log_event.hpp>
 #include <holdfast/tls_options.hpp>
 #include <memory>
 #include <string>
@@ -68,8 +69,8 @@ public:
 /// library, the files are read even if no address is `https` (`is_needed` is false), so that a wrong file is found
 /// early. Returns null if TLS is not needed and no file is named, or if TLS is not needed and the library was built
 /// without it. Throws `system_error`: invalid_option, which names the option and the file, or the system's certificate
-/// authorities; unsupported_scheme if TLS is needed and the library was built without it.
-std::unique_ptr<tls_client> make_tls_client(const tls_options& options, std::function<void(std::string_view)> log,
+/// authorities; unsupported_scheme if TLS is needed and the library was built without it. `log` may not be empty.
+std::unique_ptr<tls_client> make_tls_client(const tls_options& options, std::function<void(log_event&&)> log,
                                             bool is_needed);
 
 }  // namespace holdfast::net

@@ -45,12 +45,16 @@ client_impl::client_impl(asio::any_io_executor executor, config settings)
       name_("RabbitMQ at " + addresses_.front().to_string()),
       strand_(asio::make_strand(executor_)),
       erased_strand_(*strand_),
+      log_(lifetime::event_log::make(erased_strand_, settings_.log)),
       logins_(settings_),
-      tls_(net::make_tls_client(settings_.tls, settings_.log,
-                                std::any_of(addresses_.begin(), addresses_.end(), is_tls))),
+      tls_(net::make_tls_client(
+          settings_.tls, [this](log_event&& event) { tell(std::move(event)); },
+          std::any_of(addresses_.begin(), addresses_.end(), is_tls))),
       names_(*strand_, owner_, net::resolve),
       random_(std::random_device{}()),
-      all_(std::make_shared<std::vector<std::shared_ptr<connection>>>()) {}
+      all_(std::make_shared<std::vector<std::shared_ptr<connection>>>()) {
+  counters_->tracer = settings_.tracer;
+}
 
 std::shared_ptr<client_impl> client_impl::make(asio::any_io_executor executor, config settings) {
   auto made = lifetime::make_hooked<client_impl>(std::move(executor), std::move(settings));
@@ -70,8 +74,8 @@ std::shared_ptr<void> client_impl::on_context_shutdown() noexcept {
   return std::move(all_);
 }
 
-void client_impl::tell(std::string line) const {
-  if (settings_.log && strand_) asio::post(*strand_, [log = settings_.log, line = std::move(line)] { log(line); });
+void client_impl::tell(log_event&& event) const {
+  if (log_) log_->add(std::move(event));
 }
 
 broker_statistics client_impl::statistics() const {
@@ -137,7 +141,8 @@ awaitable<opened> client_impl::connect_to(std::size_t address, std::uint16_t hea
     if (is_closed_ || now >= deadline) break;
     const clock::duration part = std::max<clock::duration>((deadline - now) / left--, candidate_time_min);
     dialogue::terms terms;
-    terms.how = logins_.get(to, [this](std::string line) { tell(std::move(line)); });
+    terms.how = logins_.get(
+        to, [this](std::string why) { tell({.kind = log_kind::password_unusable, .cause = std::move(why)}); });
     terms.connection_name = connection_name(label);
     terms.virtual_host = to.virtual_host;
     terms.heartbeat = heartbeat;
@@ -285,7 +290,7 @@ void client_impl::change_blocked(int by) {
   blocked_ += by;
   if (is_blocked() == before) return;
   counters_->alarms.set(before ? 0 : 1);
-  tell(before ? "the broker takes messages again" : "the broker has an alarm, and takes no messages");
+  tell({.kind = before ? log_kind::broker_alarm_over : log_kind::broker_alarm});
   std::erase_if(observers_, [](const observer& each) { return each.owner.expired(); });
   const auto all = observers_;
   for (const observer& each : all)

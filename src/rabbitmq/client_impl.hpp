@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "lifetime/context_hook.hpp"
+#include "lifetime/event_log.hpp"
 #include "net/name_lookup.hpp"
 #include "net/tls.hpp"
 #include "net/waiting.hpp"
@@ -103,7 +104,7 @@ private:
   static awaitable<void> open_probes(std::shared_ptr<client_impl> self);
   void ended(const connection* link, bool was_blocked);
   void change_blocked(int by);
-  void tell(std::string line) const;
+  void tell(log_event&& event) const;
 
   asio::any_io_executor executor_;
   const config settings_;
@@ -113,6 +114,7 @@ private:
   std::optional<strand_type> strand_;
   asio::any_io_executor erased_strand_;
   std::weak_ptr<void> owner_{};
+  const std::shared_ptr<lifetime::event_log> log_;  ///< null if nobody wants to read it
   login_source logins_;
   std::unique_ptr<net::tls_client> tls_;
   net::name_lookup names_;

@@ -39,7 +39,7 @@ broker_address parsed(const std::string& text, const std::string& name) {
 // These do not compile if their structure gets another member. Then check the range of the new member in `check`.
 void know_all_of(const config& c) {
   [[maybe_unused]] const auto& [address, addresses, user, password, password_file, tls, request_timeout,
-                                connect_timeout, backoff_min, backoff_max, log] = c;
+                                connect_timeout, backoff_min, backoff_max, log, its_tracer] = c;
 }
 void know_all_of(const tls_options& tls) {
   [[maybe_unused]] const auto& [ca_file, ca_path, certificate_file, key_file, server_name, insecure_skip_verify,

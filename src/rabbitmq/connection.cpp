@@ -32,6 +32,18 @@ constexpr std::size_t read_bytes_max = 4096;
 // How long a deadline that has passed waits for bytes that have arrived and are not yet read.
 constexpr std::chrono::milliseconds spare_time{100};
 
+/// The queue of a request.
+std::string_view queue_of(const steps& request) {
+  const auto queue = [](const auto& what) -> std::string_view {
+    if constexpr (requires { what.queue; }) return what.queue;
+    if constexpr (requires { what.routing_key; }) return what.routing_key;
+    return {};
+  };
+  for (const step& each : request)
+    if (const std::string_view found = std::visit(queue, each.what); !found.empty()) return found;
+  return {};
+}
+
 }  // namespace
 
 connection::connection(const strand_type& strand, dialogue::terms terms, std::shared_ptr<counters> statistics)
@@ -164,13 +176,25 @@ void connection::ask(std::uint16_t channel, steps what, time_point deadline, dia
     asio::post(strand_, [then = std::move(then), refused = std::move(refused)]() mutable { then(std::move(refused)); });
     return;
   }
-  dialogue_.ask(channel, std::move(what), deadline, [to = statistics_, then = std::move(then)](reply&& answer) {
+  std::shared_ptr<trace_span> span;
+  if (statistics_->tracer)
+    span = statistics_->tracer->started({.kind = span_kind::request,
+                                         .name = name_of(what.front().what),
+                                         .key = queue_of(what),
+                                         .at = std::chrono::system_clock::now(),
+                                         .parent = no_parent});
+  auto answered = [to = statistics_, span = std::move(span), then = std::move(then)](reply&& answer) {
     lifetime::tally& ended = answer.error.code ? to->requests_failed
                              : answer.refused  ? to->requests_refused
                                                : to->requests_ok;
     ended.add();
+    if (span) {
+      const error_code ec = answer.refused ? make_error_code(error::bad_request) : answer.error.code;
+      span->ended({.at = std::chrono::system_clock::now(), .error = ec});
+    }
     then(std::move(answer));
-  });
+  };
+  dialogue_.ask(channel, std::move(what), deadline, std::move(answered));
   flush();
   arm();
 }

@@ -37,7 +37,7 @@ void login_source::read_again(const std::function<void(std::string)>& complain) 
   try {
     password_ = in_file(settings_.password_file);
   } catch (const system_error& e) {
-    why = std::string("no new password: ") + e.what();
+    why = e.what();
   }
   if (std::exchange(complaint_, why) != why && !why.empty()) complain(std::move(why));
 }

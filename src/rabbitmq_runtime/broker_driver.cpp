@@ -42,13 +42,8 @@ std::shared_ptr<holdfast::detail::hold_impl> broker_driver::make_hold(protocol::
   return std::make_shared<slot_impl>(self(), process(), a.slot, a.deadline, a.numbers.front());
 }
 
-void broker_driver::log_loss(const holdfast::detail::hold_impl& held, const std::string&, loss_reason reason,
-                             const diagnostics& why) {
-  const std::uint32_t number = static_cast<const slot_impl&>(held).number;
-  std::string line = "slot " + std::to_string(number) + " of " + name() + " lost: ";
-  const std::string explanation = why.to_string();
-  line.append(to_string(reason)).append(explanation.empty() ? "" : ": ").append(explanation);
-  log(std::move(line));
+held_slot broker_driver::describe(const holdfast::detail::hold_impl& held) const {
+  return {.number = static_cast<const slot_impl&>(held).number};
 }
 
 void broker_driver::make_requests(std::unique_lock<std::mutex>& lock) {

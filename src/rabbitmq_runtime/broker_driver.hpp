@@ -40,8 +40,9 @@ private:
 
   void step(protocol::user_event&& e, protocol::time_point now) override;
   std::shared_ptr<holdfast::detail::hold_impl> make_hold(protocol::action::grant& a, std::uint32_t count) override;
-  void log_loss(const holdfast::detail::hold_impl& held, const std::string& lock, loss_reason reason,
-                const diagnostics& why) override;
+  /// RabbitMQ has no sessions.
+  std::string session_of(protocol::slot_id) const override { return {}; }
+  held_slot describe(const holdfast::detail::hold_impl& held) const override;
   bool has_requests() const noexcept override { return !to_make_.empty(); }
   void make_requests(std::unique_lock<std::mutex>& lock) override;
   void closed() override { to_make_.emplace_back(end_link{}); }

@@ -30,7 +30,7 @@ void check_time(milliseconds value, milliseconds least, const std::string& name)
 // These fail to compile when a structure gets a new member. The author of the member must then check it below, use it,
 // and test in `unit.rabbitmq_options` that its value arrives.
 void know_all_of(const semaphore_options& options, const tuning& tuned) {
-  [[maybe_unused]] const auto& [name, create_with, lease, log, letter_first, its_tuning] = options;
+  [[maybe_unused]] const auto& [name, create_with, lease, log, its_tracer, letter_first, its_tuning] = options;
   [[maybe_unused]] const auto& [give_up_after, waiters_max, session_idle_timeout, local_handoff_time, poll_interval,
                                 lease_extra] = tuned;
 }
@@ -59,6 +59,7 @@ broker_setup checked(semaphore_options options) {
 
   broker_setup result;
   result.shell.log = std::move(options.log);
+  result.shell.tracer = std::move(options.tracer);
   result.shell.name = result.link.name = result.core.name = options.name;
   result.shell.account = std::make_shared<runtime::lock_account>(options.name, "rabbitmq_semaphore");
   result.link.letter_first = options.letter_first;

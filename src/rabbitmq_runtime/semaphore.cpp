@@ -27,7 +27,7 @@ std::shared_ptr<holdfast::detail::shell> make_driver(const client& broker, detai
   auto link = std::make_unique<detail::amqp_link>(detail::impl_of(broker), std::move(its.link));
   auto made = lifetime::make_hooked<detail::broker_driver>(std::move(link), std::move(its.shell), std::move(its.core),
                                                            random_seed());
-  made->start_counting();
+  made->start();
   return made;
 }
 

@@ -75,7 +75,9 @@ std::string consul_store::advice_on_expiry(const diagnostics& why) const {
 }
 
 consul_store::consul_store(consul::client client, store_terms terms)
-    : client_(std::move(client)), request_{terms.timeout, false, nullptr}, session_(session_of(std::move(terms))) {}
+    : client_(std::move(client)),
+      request_{terms.timeout, false, nullptr, no_parent},
+      session_(session_of(std::move(terms))) {}
 
 void consul_store::make(store_request&& request, const sink& to) {
   std::visit([&](auto& each) { make(std::move(each), to); }, request);

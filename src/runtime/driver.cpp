@@ -35,9 +35,10 @@ void driver::keep_files(const protocol::core_event& e) {
   if (error == 0 || has_no_file_.exchange(true)) return;
   const locked lock(*this);
   if (lock)
-    log("no file could be made in " + directory_->path() + ": " +
-        std::error_code(error, std::system_category()).message() + "; if this process dies, the slots of " + name() +
-        " are free only when its sessions expire");
+    log({.kind = log_kind::no_session_file,
+         .key = name(),
+         .session = created->session,
+         .cause = directory_->path() + ": " + std::error_code(error, std::system_category()).message()});
 }
 
 void driver::deliver(protocol::core_event&& e) {
@@ -59,7 +60,7 @@ std::vector<consul::txn_operation> driver::fence_checks(const slot_impl& slot) {
 
 std::string driver::holding_session(const slot_impl& slot) {
   const locked lock(*this);
-  return lock ? session_of(slot) : std::string();
+  return lock && in_use(slot.id) == &slot ? session_of(slot.id) : std::string();
 }
 
 std::vector<int> driver::maker_files(const slot_impl& slot) {
@@ -87,7 +88,7 @@ void driver::sequencer(const slot_impl& slot, pending<holdfast::sequencer>&& wai
   const locked lock(*this);
   if (!lock) return;
   keep_running();
-  const std::string session = session_of(slot);
+  const std::string session = in_use(slot.id) == &slot ? session_of(slot.id) : std::string();
   if (session.empty()) return complete(std::move(waiting), make_error_code(error::not_held), holdfast::sequencer());
   auto answered = [self = self(), session, waiting = std::move(waiting)](protocol::event::key_watched seen) mutable {
     const locked again(*self);
@@ -125,15 +126,11 @@ std::shared_ptr<hold_impl> driver::make_hold(protocol::action::grant& a, std::ui
   return std::make_shared<slot_impl>(self(), process(), a.slot, a.token, count, std::move(a.numbers), a.deadline);
 }
 
-void driver::log_loss(const hold_impl& held, const std::string& lock, loss_reason reason, const diagnostics& why) {
-  const fencing_token& token = static_cast<const slot_impl&>(held).token;
-  const std::string of = std::to_string(token.grant) + '.' + std::to_string(token.handoff);
-  std::string line =
-      (lock.empty() ? "slot of " + name() : "lock " + name() + '/' + lock) + " (fencing token " + of + ") lost: ";
-  const std::string explanation = why.to_string();
-  line.append(to_string(reason)).append(explanation.empty() ? "" : ": ").append(explanation);
-  if (reason == loss_reason::lease_expired) line += store_->advice_on_expiry(why);
-  log(std::move(line));
+held_slot driver::describe(const hold_impl& held) const {
+  const auto& slot = static_cast<const slot_impl&>(held);
+  held_slot result{.token = slot.token};
+  if (!slot.numbers.empty()) result.number = slot.numbers.front();
+  return result;
 }
 
 void driver::make_requests(std::unique_lock<std::mutex>& lock) {
@@ -146,9 +143,9 @@ void driver::make_requests(std::unique_lock<std::mutex>& lock) {
   lock.lock();
 }
 
-std::string driver::session_of(const slot_impl& slot) {
-  const auto entries = in_use(slot.id) == &slot ? core_->entries_of(slot.id) : std::vector<protocol::core::entry>();
-  return entries.empty() ? std::string() : entries.front().session;
+std::string driver::session_of(protocol::slot_id id) const {
+  auto entries = core_->entries_of(id);
+  return entries.empty() ? std::string() : std::move(entries.front().session);
 }
 
 void driver::perform(protocol::action::watch_makers& a) {

@@ -47,7 +47,6 @@ public:
 
 private:
   std::shared_ptr<driver> self() { return std::static_pointer_cast<driver>(shared_from_this()); }
-  std::string session_of(const slot_impl& slot);
   void keep_files(const protocol::core_event& e);
   void feed(protocol::core_event&& e, protocol::time_point now);
 
@@ -67,7 +66,9 @@ private:
     return core_->queue(holders_max);
   }
   std::shared_ptr<hold_impl> make_hold(protocol::action::grant& a, std::uint32_t count) override;
-  void log_loss(const hold_impl& held, const std::string& lock, loss_reason reason, const diagnostics& why) override;
+  std::string session_of(protocol::slot_id id) const override;
+  held_slot describe(const hold_impl& held) const override;
+  std::string advice_on_expiry(const diagnostics& why) const override { return store_->advice_on_expiry(why); }
   bool has_requests() const noexcept override { return !to_make_.empty(); }
   void make_requests(std::unique_lock<std::mutex>& lock) override;
   void closed() override;

@@ -94,17 +94,16 @@ const std::shared_ptr<runtime::lock_account>& statistics_access::account(const e
   return candidates.impl_->of_each.driver.shell.account;
 }
 
-void start_campaign(const election_impl& impl, std::string value, diagnostics* diag, pending<hold>&& won) {
+void start_campaign(const election_impl& impl, std::string value, const operation_options& options,
+                    pending<hold>&& won) {
   if (!executor_of(impl)) return;  // the context has been destroyed: no handler can run
   runtime::pool_setup its = impl.of_each;
   try {
     its.core.description = runtime::checked_value(std::move(value));
   } catch (const system_error& wrong) {
-    return fail(executor_of(impl), wrong.code(), runtime::reason_of(wrong), diag, std::move(won));
+    return fail(executor_of(impl), wrong.code(), runtime::reason_of(wrong), options.diag, std::move(won));
   }
-  acquire_request request;
-  request.diag = diag;
-  make_driver(impl.where, std::move(its))->acquire(request, std::move(won));
+  make_driver(impl.where, std::move(its))->acquire(request_of(options), std::move(won));
 }
 
 void start_proclaim(const std::shared_ptr<slot_impl>& impl, std::string value, diagnostics* diag, pending<>&& waiting) {

@@ -25,7 +25,7 @@ std::shared_ptr<driver> make_driver_of(const lock_store& where, Setup its) {
   its.core.store = store->name();
   auto made = lifetime::make_hooked<driver>(std::move(store), std::move(its.driver),
                                             std::make_unique<Core>(std::move(its.core), random_seed()));
-  made->start_counting();
+  made->start();
   return made;
 }
 

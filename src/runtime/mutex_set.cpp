@@ -11,11 +11,11 @@ namespace holdfast {
 
 namespace detail {
 
-void start_try_lock(const std::shared_ptr<shell>& impl, const std::string& name, diagnostics* diag,
+void start_try_lock(const std::shared_ptr<shell>& impl, const std::string& name, const operation_options& options,
                     pending<hold>&& handler) {
   const protocol::failure wrong = runtime::wrong_name(name);
-  if (wrong.code) return impl->refuse(wrong, diag, std::move(handler));
-  impl->acquire({.once = true, .diag = diag}, std::move(handler), name);
+  if (wrong.code) return impl->refuse(wrong, options.diag, std::move(handler));
+  impl->acquire(request_of(options, true), std::move(handler), name);
 }
 
 }  // namespace detail

@@ -92,17 +92,18 @@ void know_all_of(const tuning& tuned) {
 }
 void know_all_of(const semaphore_options& options) {
   [[maybe_unused]] const auto& [prefix, limit, use_recorded_limit, numbered, lock_key, description, session_ttl,
-                                session_node, node_health_checks, log, tuned] = options;
+                                session_node, node_health_checks, log, its_tracer, tuned] = options;
 }
 void know_all_of(const mutex_options& options) {
-  [[maybe_unused]] const auto& [key, description, session_ttl, session_node, node_health_checks, log, tuned] = options;
+  [[maybe_unused]] const auto& [key, description, session_ttl, session_node, node_health_checks, log, its_tracer,
+                                tuned] = options;
 }
 void know_all_of(const mutex_set_options& options) {
-  [[maybe_unused]] const auto& [prefix, description, session_ttl, session_node, node_health_checks, log, tuned] =
-      options;
+  [[maybe_unused]] const auto& [prefix, description, session_ttl, session_node, node_health_checks, log, its_tracer,
+                                tuned] = options;
 }
 void know_all_of(const election_options& options) {
-  [[maybe_unused]] const auto& [key, session_ttl, session_node, node_health_checks, log, tuned] = options;
+  [[maybe_unused]] const auto& [key, session_ttl, session_node, node_health_checks, log, its_tracer, tuned] = options;
 }
 
 /// Takes over an option that was set. Throws if this kind of lock does not use it, or if it is out of range.
@@ -157,6 +158,7 @@ void take_common(Options& options, const std::string& name, kind of, setup<CoreO
                   .node_checks = options.node_health_checks,
                   .timeout = timeout};
   result.driver.shell.log = std::move(options.log);
+  result.driver.shell.tracer = std::move(options.tracer);
   core.node = std::move(options.session_node);
   if constexpr (requires { options.description; }) {
     check_text(options.description, "description");

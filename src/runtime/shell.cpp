@@ -14,6 +14,14 @@
 #include <utility>
 
 namespace holdfast::detail {
+namespace {
+
+/// `never` instead of a sum that would overflow.
+protocol::time_point time_after(protocol::time_point now, std::chrono::nanoseconds time) {
+  return time < protocol::never - now ? now + time : protocol::never;
+}
+
+}  // namespace
 
 /// Makes the queued requests with the mutex unlocked. Only one thread at a time does so, which keeps the requests in
 /// order. That thread also makes the requests which other threads queue meanwhile.
@@ -52,7 +60,8 @@ shell::shell(const asio::any_io_executor& executor, shell_options options, std::
   counts_->limit.set(limit);
 }
 
-void shell::start_counting() {
+void shell::start() {
+  log_ = lifetime::event_log::make(strand(), options_.log);
   if (!options_.account) return;
   options_.account->add(counts_, [weak = weak_from_this()]() -> std::optional<std::uint64_t> {
     const auto self = weak.lock();
@@ -96,6 +105,11 @@ void shell::acquire(const acquire_request& request, pending<hold>&& handler, std
     complete_immediately(std::move(at_once.done), std::move(at_once.ended), std::move(at_once.result));
 }
 
+/// The span of a hold. It is made and ended on the strand.
+struct shell::hold_trace {
+  std::shared_ptr<trace_span> span{};
+};
+
 /// Starts an acquire. `at_once` receives its completion if it completes within this call. It is null if the handler has
 /// no immediate executor.
 void shell::begin(const acquire_request& request, pending<hold>&& handler, std::string_view name, initiating* at_once) {
@@ -103,6 +117,7 @@ void shell::begin(const acquire_request& request, pending<hold>&& handler, std::
   acquiring waiting(std::move(handler));
   waiting.diag = request.diag;
   waiting.count = request.count;
+  if (options_.tracer) trace_wait(waiting, request, name);
   const locked lock(*this);
   if (!lock) return;
   const protocol::ticket ticket{++last_ticket_};
@@ -118,29 +133,30 @@ void shell::begin(const acquire_request& request, pending<hold>&& handler, std::
       of.beginning_ = {};
     }
   } after_the_step{*this};
-  const bool has_deadline = request.within || request.deadline != std::chrono::steady_clock::time_point::max();
-  const auto at = has_deadline ? acquire_time{runtime::now()} : time_for_acquire();
-  const auto now = at.now;
+  const bool is_hurried = request.deadline != std::chrono::steady_clock::time_point::max();
+  const auto at = is_hurried || request.within ? acquire_time{runtime::now()} : time_for_acquire();
   waiting.by_coarse_clock = !at.is_now;
-  waiting.since = at.is_now ? now : runtime::coarse_now();
-  const bool ends = request.within && *request.within < protocol::never - now;  // else the sum would overflow
-  auto deadline = ends ? now + *request.within : protocol::never;
-  if (request.deadline != std::chrono::steady_clock::time_point::max()) {
-    waiting.late_at = now + (request.deadline - std::chrono::steady_clock::now());
-    deadline = std::min(deadline, waiting.late_at);
+  waiting.since = at.is_now ? at.now : runtime::coarse_now();
+  auto deadline = request.within ? time_after(at.now, *request.within) : protocol::never;
+  bool is_late = false;
+  if (is_hurried) {
+    const auto steady_now = std::chrono::steady_clock::now();  // the difference of two arbitrary times may overflow
+    const auto left = request.deadline > steady_now ? request.deadline - steady_now : protocol::duration(0);
+    waiting.its_extra().late_at = time_after(at.now, left);
+    deadline = std::min(deadline, waiting.late_at());
+    const auto wait = note_queue(waiting, 0);
+    is_late = wait && *wait > left;
   }
-  const bool late = waiting.late_at != protocol::never && is_late(waiting, now);
   acquires_.push(std::move(waiting));
   if (at_once) at_once->ticket = ticket;
-  if (late) {
-    protocol::action::fail failed{ticket,
-                                  this->late(*acquires_.find(ticket), "its turn would come after the deadline")};
+  if (is_late) {
+    protocol::action::fail failed{ticket, late(*acquires_.find(ticket), "its turn would come after the deadline")};
     return perform(failed);
   }
-  step(protocol::event::acquire{ticket, request.count, request.once, deadline, name}, now);
+  step(protocol::event::acquire{ticket, request.count, request.once, deadline, name}, at.now);
   if (!request.diag) return;
   acquiring* const waits = acquires_.find(ticket);
-  if (waits && !waits->queue) note_queue(*waits, 1);
+  if (waits && !waits->knows_queue()) note_queue(*waits, 1);
 }
 
 /// Notes what is known of the queue when an acquire begins. `joined` is 1 if the acquire has joined it, else 0. Returns
@@ -150,17 +166,9 @@ std::optional<protocol::duration> shell::note_queue(acquiring& waiting, std::siz
   if (!known) return {};
   known->before -= std::min(known->before, joined);
   const std::optional<protocol::duration> wait = hold_times_.expected_wait(*known);
-  if (waiting.diag) {
-    waiting.queue = std::make_unique<diagnostics::queue_report>();
-    waiting.queue->before = known->before;
-    waiting.queue->expected_wait = wait;
-  }
+  if (waiting.diag)
+    waiting.its_extra().queue.emplace(diagnostics::queue_report{.before = known->before, .expected_wait = wait});
   return wait;
-}
-
-bool shell::is_late(acquiring& waiting, protocol::time_point now) const {
-  const auto wait = note_queue(waiting, 0);
-  return wait && now + *wait > waiting.late_at;
 }
 
 /// Adds what is known now to what was known when the acquire began.
@@ -168,16 +176,16 @@ void shell::describe_queue(const acquiring& waiting, std::optional<diagnostics::
   constexpr std::size_t holders_max = 10;
   const std::optional<protocol::queue_state> known = queue(holders_max);
   if (!known) return;
-  into = waiting.queue ? *waiting.queue : diagnostics::queue_report();
+  into = waiting.knows_queue() ? *waiting.rare->queue : diagnostics::queue_report();
   if (known->place) into->place = *known->place;
   into->held = known->held;
   for (const auto& [session, description, age] : known->holders) into->holders.push_back({session, description, age});
 }
 
-protocol::failure shell::late(acquiring& waiting, std::string text) const {
+protocol::failure shell::late(const acquiring& waiting, std::string text) const {
   protocol::failure why{make_error_code(error::would_be_late), {std::move(text), options_.name, {}, {}, {}}};
-  if (waiting.diag && waiting.queue && waiting.queue->expected_wait) {
-    const auto expected = std::chrono::duration_cast<std::chrono::milliseconds>(*waiting.queue->expected_wait);
+  if (waiting.knows_queue() && waiting.rare->queue->expected_wait) {
+    const auto expected = std::chrono::duration_cast<std::chrono::milliseconds>(*waiting.rare->queue->expected_wait);
     why.details.message += "; the expected wait was " + std::to_string(expected.count()) + " ms";
   }
   return why;
@@ -212,6 +220,7 @@ void shell::release(const hold_impl& held, protocol::time_point now, pending<>&&
   ended = std::move(at.held);
   at.on_released = std::move(waiting);
   count_end(at, ended->granted_at, now);
+  trace_end(at, loss_reason::none);
   end_waits(id, error::not_held, loss_reason::none);
   step(protocol::event::release{id}, now);
 }
@@ -348,10 +357,59 @@ hold_impl* shell::in_use(protocol::slot_id id) const {
   return there && there->id == id ? there : nullptr;
 }
 
-/// Logs on the backend's strand, so that lines neither mix nor change order.
-void shell::log(std::string line) {
-  if (!options_.log) return;
-  asio::post(strand(), [self = shared_from_this(), line = std::move(line)] { self->options_.log(line); });
+void shell::log(log_event&& event) {
+  if (log_) log_->add(std::move(event));
+}
+
+void shell::log_slot(log_event&& event, const hold_impl& held) {
+  const held_slot slot = describe(held);
+  event.token = slot.token;
+  event.slot_number = slot.number;
+  log(std::move(event));
+}
+
+// ---- tracing: a wait begins on its caller's thread, and all else is posted to the strand
+
+void shell::trace_wait(acquiring& waiting, const acquire_request& request, std::string_view lock) const {
+  if (process().is_foreign()) return;
+  std::string key = name();
+  if (!lock.empty()) key.append("/").append(lock);
+  const span_start what{.kind = span_kind::wait,
+                        .name = "acquire",
+                        .key = key,
+                        .at = std::chrono::system_clock::now(),
+                        .parent = request.trace_parent};
+  waiting.its_extra().span = options_.tracer->started(what);
+  waiting.rare->key = std::move(key);
+}
+
+void shell::trace_no_grant(acquiring& waiting, error_code ec) {
+  if (!waiting.rare || !waiting.rare->span) return;
+  const span_end how{.at = std::chrono::system_clock::now(), .error = ec};
+  asio::post(strand(), [span = std::move(waiting.rare->span), how] { span->ended(how); });
+}
+
+/// Ends the span of a wait, and begins that of the hold.
+void shell::trace_grant(slot_in_use& its, acquiring& waiting) {
+  its.trace = std::make_shared<hold_trace>();
+  auto begin = [with = options_.tracer, trace = its.trace, at = std::chrono::system_clock::now(),
+                slot = describe(*its.held), session = session_of(its.held->id),
+                waited = waiting.rare ? std::move(waiting.rare->span) : nullptr,
+                key = waiting.rare ? std::move(waiting.rare->key) : name()]() mutable {
+    slot.session = session;
+    if (waited) waited->ended({.at = at, .slot = &slot});
+    trace->span = with->started(
+        {.kind = span_kind::hold, .name = "hold", .key = key, .at = at, .wait = waited.get(), .slot = &slot});
+  };
+  asio::post(strand(), std::move(begin));
+}
+
+void shell::trace_end(slot_in_use& its, loss_reason reason) {
+  if (!its.trace) return;
+  const span_end how{.at = std::chrono::system_clock::now(), .reason = reason};
+  asio::post(strand(), [trace = std::move(its.trace), how] {
+    if (trace->span) trace->span->ended(how);
+  });
 }
 
 /// Takes the acquire from the queue, and posts its handler, or leaves it to the initiating function.
@@ -379,7 +437,9 @@ void shell::perform(protocol::action::grant& a) {
   counts_->granted.add();
   if (a.token.handoff != 0) counts_->handoffs.add();
   counts_->wait.add(waited(waiting));
-  if (waiting.diag && waiting.queue && a.ticket != beginning_) waiting.diag->queue = std::move(*waiting.queue);
+  if (waiting.diag && waiting.knows_queue() && a.ticket != beginning_)
+    waiting.diag->queue = std::move(*waiting.rare->queue);
+  if (options_.tracer) trace_grant(slots_[index], waiting);
   complete_acquire(waiting, error_code(), hold_impl::make_handle(std::move(impl)));
 }
 
@@ -405,11 +465,12 @@ void shell::count_end(slot_in_use& its, protocol::time_point granted_at, protoco
 
 void shell::perform(protocol::action::deny& a) {
   acquiring& waiting = *acquires_.find(a.ticket);
-  if (now_ >= waiting.late_at) {
+  if (now_ >= waiting.late_at()) {
     protocol::action::fail failed{a.ticket, late(waiting, "no slot was free before the deadline")};
     return perform(failed);
   }
   counts_->denied.add();
+  if (options_.tracer) trace_no_grant(waiting, {});
   if (waiting.diag) describe_queue(waiting, waiting.diag->queue);
   complete_acquire(waiting, error_code(), hold());
 }
@@ -417,6 +478,7 @@ void shell::perform(protocol::action::deny& a) {
 void shell::perform(protocol::action::fail& a) {
   acquiring& waiting = *acquires_.find(a.ticket);
   counts_->ended(a.error.code);
+  if (options_.tracer) trace_no_grant(waiting, a.error.code);
   if (waiting.diag) describe_queue(waiting, a.error.details.queue);
   complete_acquire(waiting, runtime::outcome_of(std::move(a.error), waiting.diag), hold());
 }
@@ -426,10 +488,14 @@ void shell::perform(protocol::action::released& a) {
   if (waiting.handler) complete(std::move(waiting), runtime::outcome_of(std::move(a.error)));
 }
 
-void shell::perform(protocol::action::lose& a) { tell_lost(a.slot, a.reason, a.why.details, a.lock); }
+void shell::perform(protocol::action::lose& a) {
+  tell_lost(a.slot, a.reason, a.why.details, a.lock, std::move(a.session));
+}
 
-void shell::tell_lost(protocol::slot_id id, loss_reason reason, const diagnostics& why, const std::string& lock) {
+void shell::tell_lost(protocol::slot_id id, loss_reason reason, const diagnostics& why, const std::string& lock,
+                      std::string session) {
   if (!in_use(id)) return;
+  if (log_ && session.empty()) session = session_of(id);
   slot_in_use& at = slots_[index_of(id)];
   const std::shared_ptr<hold_impl> held = std::move(at.held);
   std::stop_source stop = held->lose(reason, why);
@@ -437,9 +503,15 @@ void shell::tell_lost(protocol::slot_id id, loss_reason reason, const diagnostic
   if (stop.stop_possible()) asio::post(post_.get(), [stop]() mutable { stop.request_stop(); });
   if (held->reason() != loss_reason::none) reason = held->reason();  // else it was released meanwhile
   count_end(at, held->granted_at, now_);
+  trace_end(at, reason);
   counts_->lost.add(reason);
   end_waits(id, {}, reason);
-  log_loss(*held, lock, reason, why);
+  if (!log_) return;
+  log_event event{.kind = log_kind::slot_lost, .key = name(), .session = std::move(session), .reason = reason};
+  if (!lock.empty()) event.key += '/' + lock;
+  event.cause = why.to_string();
+  if (reason == loss_reason::lease_expired) event.cause += advice_on_expiry(why);
+  log_slot(std::move(event), *held);
 }
 
 void shell::perform(protocol::action::revoke& a) {
@@ -448,7 +520,8 @@ void shell::perform(protocol::action::revoke& a) {
   held->revoke();
   counts_->revoked.add();
   complete_all(revocations_, a.slot, error_code());
-  log("slot of " + options_.name + " revoked: an operator asks for it");
+  if (!log_) return;
+  log_slot({.kind = log_kind::slot_revoked, .key = name(), .session = session_of(a.slot)}, *held);
 }
 
 void shell::perform(protocol::action::update& a) {
@@ -462,11 +535,14 @@ void shell::perform(protocol::action::closed& a) {
   closed_ = true;
   timer_->cancel();
   closed();
+  if (log_) log_->flush();
   for (pending<>& waiting : std::exchange(closes_, {}))
     complete(std::move(waiting), runtime::outcome_of(protocol::failure(a.error)));
 }
 
-void shell::perform(protocol::action::note& a) { log(std::move(a.text)); }
+void shell::perform(protocol::action::note& a) {
+  log({.kind = a.kind, .key = std::move(a.key), .session = std::move(a.session), .cause = std::move(a.cause)});
+}
 
 void shell::end_waits(protocol::slot_id id, error_code ec, loss_reason reason) {
   if (losses_.empty() && revocations_.empty()) return;

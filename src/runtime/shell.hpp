@@ -8,8 +8,9 @@
 #include <boost/asio/steady_timer.hpp>
 #include <condition_variable>
 #include <cstdint>
-#include <functional>
+#include <holdfast/log_event.hpp>
 #include <holdfast/slot_source.hpp>
+#include <holdfast/tracer.hpp>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -21,6 +22,7 @@
 
 #include "lifetime/completion.hpp"
 #include "lifetime/context_hook.hpp"
+#include "lifetime/event_log.hpp"
 #include "protocol/core/queue_state.hpp"
 #include "protocol/core/ticket_queue.hpp"
 #include "protocol/core/user_actions.hpp"
@@ -38,7 +40,8 @@ namespace asio = boost::asio;
 struct shell_options {
   std::string name{};                                ///< of the lock, for its users and the log
   std::shared_ptr<runtime::lock_account> account{};  ///< shared by the shells of one lock
-  std::function<void(const std::string&)> log{};
+  log_function log{};
+  std::shared_ptr<holdfast::tracer> tracer{};
 };
 
 /// The side of a lock that its users see, on any backend: acquires, holds, losses, cancellation, timers, and the end of
@@ -75,8 +78,8 @@ public:
   lock_statistics statistics() noexcept;
   /// The place of the first local waiter in the cluster's queue, if it is known.
   std::optional<std::uint64_t> place_in_queue() noexcept;
-  /// Adds the shell to its account. To be called once, by the function that has made the shell.
-  void start_counting();
+  /// Adds the shell to its account, and opens its log. To be called once, by the function that has made the shell.
+  void start();
   const std::shared_ptr<runtime::lock_account>& account() const noexcept { return options_.account; }
 
 protected:
@@ -99,14 +102,18 @@ protected:
     return {};
   }
   virtual std::shared_ptr<hold_impl> make_hold(protocol::action::grant& a, std::uint32_t count) = 0;
-  /// Logs a loss. `lock` is the name of the lock, if the core has several.
-  virtual void log_loss(const hold_impl& held, const std::string& lock, loss_reason reason, const diagnostics& why) = 0;
+  /// The session that holds a slot in use. Empty if it is not known.
+  virtual std::string session_of(protocol::slot_id id) const = 0;
+  /// The token and the number of a hold. The session is left empty.
+  virtual held_slot describe(const hold_impl& held) const = 0;
+  /// Tells an operator how to avoid that a lease expires because of `why`. May be empty.
+  virtual std::string advice_on_expiry([[maybe_unused]] const diagnostics& why) const { return {}; }
   virtual bool has_requests() const noexcept = 0;
   /// Takes the queued requests, unlocks the mutex, makes them, and locks the mutex again.
   virtual void make_requests(std::unique_lock<std::mutex>& lock) = 0;
   /// The core is closed.
   virtual void closed() = 0;
-  /// Where the log's lines are written, one at a time. Called with or without the mutex.
+  /// Where the log function is called. Called with or without the mutex.
   virtual asio::any_io_executor strand() const = 0;
   /// Empties the queue of requests, because the context is being destroyed. The requests are destroyed later, while the
   /// mutex is not locked.
@@ -132,7 +139,7 @@ protected:
   template <class... Results, class... Given>
   void complete(pending<Results...>&& waiting, outcome&& ended, Given&&... results);
   hold_impl* in_use(protocol::slot_id id) const;
-  void log(std::string line);
+  void log(log_event&& event);
 
 private:
   struct acquiring : pending<hold> {
@@ -140,15 +147,30 @@ private:
     std::uint32_t count = 1;  // first, in the padding of `pending`
     bool by_coarse_clock = false;
     protocol::ticket ticket{};
-    protocol::time_point since{};                    ///< when it began to wait
-    protocol::time_point late_at = protocol::never;  ///< from then on, a denial is a failure
-    /// The queue as it was known when the acquire began. Null if it has no `diag`, or if nothing was known.
-    std::unique_ptr<diagnostics::queue_report> queue{};
+    protocol::time_point since{};  ///< when it began to wait
     diagnostics* diag = nullptr;
+    /// Members that few acquires need.
+    struct extra {
+      protocol::time_point late_at = protocol::never;  ///< from then on, a denial is a failure
+      /// The queue as it was known when the acquire began. Empty if it has no `diag`, or if nothing was known.
+      std::optional<diagnostics::queue_report> queue{};
+      std::shared_ptr<trace_span> span{};
+      std::string key{};  ///< of the span
+    };
+    std::unique_ptr<extra> rare{};
+
+    extra& its_extra() {
+      if (!rare) rare = std::make_unique<extra>();
+      return *rare;
+    }
+    protocol::time_point late_at() const { return rare ? rare->late_at : protocol::never; }
+    bool knows_queue() const { return rare && rare->queue; }
 
     bool is_hole() const { return !handler; }
     void leave_hole() {}  // nothing to do: the handler has been moved out
   };
+  /// The span of a hold. It is made and ended on the strand.
+  struct hold_trace;
   /// An acquire that may complete within its initiating function. Its handler is called after the mutex has been
   /// unlocked.
   struct initiating {
@@ -161,6 +183,7 @@ private:
   struct slot_in_use {
     std::shared_ptr<hold_impl> held{};
     pending<> on_released{};
+    std::shared_ptr<hold_trace> trace{};  ///< null if nobody traces it
     bool suspect = false;
   };
   template <class Key>
@@ -169,10 +192,14 @@ private:
   template <class Key, class Handler>
   canceller<Key>* on_cancel(Handler& handler);
   std::optional<protocol::duration> note_queue(acquiring& waiting, std::size_t joined) const;
-  bool is_late(acquiring& waiting, protocol::time_point now) const;
   void describe_queue(const acquiring& waiting, std::optional<diagnostics::queue_report>& into) const;
-  protocol::failure late(acquiring& waiting, std::string text) const;
+  protocol::failure late(const acquiring& waiting, std::string text) const;
   void begin(const acquire_request& request, pending<hold>&& handler, std::string_view name, initiating* at_once);
+  void trace_wait(acquiring& waiting, const acquire_request& request, std::string_view lock) const;
+  void trace_no_grant(acquiring& waiting, error_code ec);
+  void trace_grant(slot_in_use& its, acquiring& waiting);
+  void trace_end(slot_in_use& its, loss_reason reason);
+  void log_slot(log_event&& event, const hold_impl& held);
   protocol::duration waited(const acquiring& waiting) const;
   void count_suspect(slot_in_use& its, bool is_suspect);
   void count_end(slot_in_use& its, protocol::time_point granted_at, protocol::time_point now);
@@ -190,7 +217,8 @@ private:
   void schedule(protocol::time_point wake);
   void sleep();
 
-  void tell_lost(protocol::slot_id id, loss_reason reason, const diagnostics& why, const std::string& lock = {});
+  void tell_lost(protocol::slot_id id, loss_reason reason, const diagnostics& why, const std::string& lock = {},
+                 std::string session = {});
   void end_waits(protocol::slot_id id, error_code ec, loss_reason reason);
   template <class... Results>
   void complete_all(std::map<wait_id, pending<Results...>>& waits, protocol::slot_id id, error_code ec,
@@ -209,6 +237,7 @@ private:
   std::shared_ptr<void> on_context_shutdown() noexcept override;
 
   const shell_options options_;
+  std::shared_ptr<lifetime::event_log> log_;  ///< null if nobody wants to read it
 
   std::mutex mutex_;
   bool makes_requests_ = false;     ///< a thread is making requests

@@ -162,7 +162,7 @@ ASYNC_TEST_CASE(the_lease_runs_out_when_the_agent_is_silent, 30s) {
   semaphore_options options = hasty(prefix, 1, 600ms);
   options.tuning.outage_grace = 1h;  // only the lease counts
   std::string log;
-  options.log = [&](const std::string& line) { log += line + '\n'; };
+  options.log = [&](const holdfast::log_event& event) { log += event.text() + '\n'; };
   participant p(ex, own, options);
   slot h_slot = co_await p.sem.acquire();
   holder h(ex, std::move(h_slot));

@@ -75,7 +75,7 @@ private:
   static consul::config settings_for(const agent& a) {
     consul::config settings;
     settings.address = a.address();
-    settings.log = [](std::string_view line) { std::cout << "many_processes: " << line << '\n'; };
+    settings.log = [](const holdfast::log_event& event) { std::cout << "many_processes: " << event.text() << '\n'; };
     return settings;
   }
 

@@ -21,7 +21,7 @@ struct many_held {
   explicit many_held(consul::client c) : client(std::move(c)) {}
 
   asio::awaitable<void> add(semaphore_options options) {
-    options.log = [this](const std::string& line) { log.push_back(line); };
+    options.log = [this](const holdfast::log_event& event) { log.push_back(event.text()); };
     holdfast::semaphore& sem = semaphores.emplace_back(client, std::move(options));
     slot taken = co_await sem.acquire();
     slots.push_back(std::move(taken));

@@ -89,7 +89,7 @@ ASYNC_TEST_CASE(without_a_new_token_the_loss_names_the_old_ones_end, 60s) {
   const consul::client client(ex, settings);
   std::string log;
   semaphore_options options = hasty(unique_prefix("revoked"), 1, 1s);
-  options.log = [&](const std::string& line) { log += line + '\n'; };
+  options.log = [&](const holdfast::log_event& event) { log += event.text() + '\n'; };
   holdfast::semaphore sem(client, options);
   slot held = co_await sem.acquire();
   own.end_token();

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <holdfast/log_event.hpp>
 #include <initializer_list>
 #include <map>
 #include <string>
@@ -173,7 +174,7 @@ private:
     return (a.suspect ? "suspect " : "update ") + name(a.slot);
   }
   std::string text(const protocol::action::closed& a) { return "closed" + why(a.error); }
-  std::string text(const protocol::action::note& a) { return "note " + a.text; }
+  std::string text(const protocol::action::note& a) { return "note " + std::string(to_string(a.kind)); }
 
   protocol::request_id probe_ = 0;
   std::map<std::uint32_t, request> requests_;

@@ -66,7 +66,7 @@ ASYNC_TEST_CASE(one_that_is_gone_is_left_at_once_and_for_good, 30s) {
   agents with;
   std::vector<std::string> log;
   config settings = with.settings();
-  settings.log = [&](std::string_view line) { log.emplace_back(line); };
+  settings.log = [&](const holdfast::log_event& event) { log.push_back(event.text()); };
   client through(ex, settings);
   BOOST_TEST(through.health().address == with.first.address());
   BOOST_TEST(through.health().last_failure == "");
@@ -224,7 +224,7 @@ ASYNC_TEST_CASE(the_log_says_what_was_wrong_with_the_agent_that_is_left, 30s) {
   agents with;
   std::vector<std::string> log;
   config settings = with.settings();
-  settings.log = [&](std::string_view line) { log.emplace_back(line); };
+  settings.log = [&](const holdfast::log_event& event) { log.push_back(event.text()); };
   client through(ex, settings);
   std::string who = co_await ask(through);
   with.first.stop();

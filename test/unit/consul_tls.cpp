@@ -260,7 +260,7 @@ ASYNC_TEST_CASE(certificates_that_change_on_disk_are_taken_up, 30s) {
   with.server->change({.own = with.ca.issue({{"127.0.0.1"}}), .keeps_open = false});
   std::vector<std::string> log;
   config settings = with.settings();
-  settings.log = [&log](std::string_view line) { log.emplace_back(line); };
+  settings.log = [&log](const holdfast::log_event& event) { log.push_back(event.text()); };
   client through(ex, settings);
   outcome before = co_await ask(through);
   BOOST_TEST(!before.error, before.words);
@@ -296,7 +296,7 @@ ASYNC_TEST_CASE(whoever_verifies_nothing_is_told_so_once, 30s) {
   std::vector<std::string> log;
   config settings = with.settings();
   settings.tls.insecure_skip_verify = true;
-  settings.log = [&log](std::string_view line) { log.emplace_back(line); };
+  settings.log = [&log](const holdfast::log_event& event) { log.push_back(event.text()); };
   client through(ex, settings);
   for (int i = 0; i < 2; ++i) {
     outcome got = co_await ask(through);
@@ -437,7 +437,7 @@ ASYNC_TEST_CASE(an_address_that_fails_verification_is_passed_over, 30s) {
   const std::string both = good.files.write("both.pem", good.ca.certificate() + bad.ca.certificate());
   settings.tls.ca_file = both;
   settings.addresses = {bad.server->url(), good.server->url()};
-  settings.log = [&](std::string_view line) { log.emplace_back(line); };
+  settings.log = [&](const holdfast::log_event& event) { log.push_back(event.text()); };
   client through(ex, settings);
   outcome got = co_await ask(through);
   BOOST_TEST(!got.error, got.words);

@@ -51,7 +51,7 @@ error_code made(const config& settings) {
 struct scene {
   explicit scene(const boost::asio::any_io_executor& ex) : server(ex), file(folder.path() + "/token") {
     settings.address = server.address();
-    settings.log = [this](std::string_view line) { log.emplace_back(line); };
+    settings.log = [this](const holdfast::log_event& event) { log.push_back(event.text()); };
   }
   temporary_folder folder;
   scripted_server server;

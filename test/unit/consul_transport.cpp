@@ -17,6 +17,7 @@ using namespace std::chrono_literals;
 using namespace holdfast::consul::detail;
 using holdfast::error;
 using holdfast::consul::config;
+using holdfast::lifetime::event_log;
 using holdfast::test::scripted_peer;
 using holdfast::test::scripted_server;
 
@@ -34,17 +35,17 @@ struct tested : std::enable_shared_from_this<tested> {
   tested(const asio::any_io_executor& ex, const scripted_server& server, clock::duration idle_max)
       : strand(ex), addresses{{{"127.0.0.1", server.endpoint().port()}}} {
     settings.connections_max = 2;
-    settings.log = [this](std::string_view line) { log.emplace_back(line); };
-    link.emplace(strand, settings, addresses, statistics, health, idle_max);
+    settings.log = [this](const holdfast::log_event& event) { log.push_back(event.text()); };
+    link.emplace(strand, settings, addresses, statistics, health, event_log::make(strand, settings.log), idle_max);
   }
 
   // A host name with these addresses.
   tested(const asio::any_io_executor& ex, std::vector<const scripted_server*> servers)
       : strand(ex), addresses{{{"consul.example", 8500}}} {
-    settings.log = [this](std::string_view line) { log.emplace_back(line); };
+    settings.log = [this](const holdfast::log_event& event) { log.push_back(event.text()); };
     for (const scripted_server* each : servers) ips.emplace_back(each->endpoint());
     link.emplace(
-        strand, settings, addresses, statistics, health, 1min,
+        strand, settings, addresses, statistics, health, event_log::make(strand, settings.log), 1min,
         [this](const strand_type& home, const holdfast::net::address&, time_point deadline) -> awaitable<resolution> {
           ++lookups;
           resolution found;

@@ -56,7 +56,7 @@ asio::awaitable<lines> log_of_a_loss(asio::any_io_executor ex, fault what) {
   options.limit = 1;
   options.session_ttl = 1s;
   options.session_node = "";
-  options.log = [&log](const std::string& line) { log.push_back(line); };
+  options.log = [&log](const holdfast::log_event& event) { log.push_back(event.text()); };
   semaphore sem(client, options);
   slot held = co_await sem.acquire();
   fake.set_faults(fault_plan({{.what = std::move(what), .times = 0}}));
@@ -83,7 +83,7 @@ ASYNC_TEST_CASE(an_agent_that_is_away_and_comes_back_has_two_lines, 30s) {
   semaphore_options options;
   options.prefix = "s";
   options.limit = 2;
-  options.log = [&log](const std::string& line) { log.push_back(line); };
+  options.log = [&log](const holdfast::log_event& event) { log.push_back(event.text()); };
   semaphore sem(client, options);
   slot one = co_await sem.acquire();
   slot two = co_await sem.acquire();
@@ -104,7 +104,7 @@ ASYNC_TEST_CASE(each_lock_of_a_set_that_is_lost_is_named, 30s) {
   consul::client client(ex, fake.client_config());
   mutex_set_options options;
   options.prefix = "set";
-  options.log = [&log](const std::string& line) { log.push_back(line); };
+  options.log = [&log](const holdfast::log_event& event) { log.push_back(event.text()); };
   mutex_set set(client, options);
   std::vector<held_mutex> held;
   constexpr int locks = 20;
@@ -121,7 +121,7 @@ ASYNC_TEST_CASE(each_lock_of_a_set_that_is_lost_is_named, 30s) {
   BOOST_TEST(lost.size() == static_cast<std::size_t>(locks), shown(log));
   BOOST_TEST(std::set<std::string>(lost.begin(), lost.end()).size() == lost.size(), shown(lost));
   for (int i = 0; i < locks; ++i) {
-    BOOST_TEST(count(lost, "lock set/lock-" + std::to_string(i) + " (") == 1u, shown(lost));
+    BOOST_TEST(count(lost, "slot of set/lock-" + std::to_string(i) + " lost") == 1u, shown(lost));
   }
 }
 

@@ -45,7 +45,7 @@ BOOST_AUTO_TEST_CASE(each_value_arrives) {
   its.name = "jobs";
   its.create_with = 3;
   its.lease = 4s;
-  its.log = [&](const std::string& line) { logged = line; };
+  its.log = [&](const holdfast::log_event& event) { logged = event.text(); };
   its.letter_first = true;
   its.tuning = {.give_up_after = 1s,
                 .waiters_max = 2,
@@ -54,8 +54,8 @@ BOOST_AUTO_TEST_CASE(each_value_arrives) {
                 .poll_interval = 6s,
                 .lease_extra = 7s};
   const broker_setup result = checked(its);
-  result.shell.log("a line");
-  BOOST_TEST(logged == "a line");
+  result.shell.log({.kind = log_kind::broker_alarm});
+  BOOST_TEST(logged.starts_with("the broker has an alarm"));
   BOOST_TEST(result.shell.name == "jobs");
   BOOST_TEST(result.link.name == "jobs");
   BOOST_TEST(result.link.letter_first);

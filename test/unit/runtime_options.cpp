@@ -29,6 +29,7 @@ void check_common(const Setup& its) {
   BOOST_TEST((its.core.ttl == 31s && its.store.ttl == 31s));
   BOOST_TEST((its.core.node == "n" && its.store.node == "n"));
   BOOST_TEST(static_cast<bool>(its.driver.shell.log));
+  BOOST_TEST(its.driver.shell.tracer);
   BOOST_TEST((its.core.lease_margin == 101ms));
   BOOST_TEST((its.store.lock_delay == 33s));
   BOOST_TEST((its.core.outage_grace == 102ms));
@@ -47,7 +48,10 @@ void check_queue(const holdfast::runtime::pool_setup& its) {
   BOOST_TEST(its.driver.directory->path() == "/tmp");
   BOOST_TEST((its.core.watch_makers == 10s && its.core.gone_delay == 33s));
 }
-void log_nothing(const std::string&) {}
+void log_nothing(const holdfast::log_event&) {}
+class no_tracer final : public holdfast::tracer {
+  std::shared_ptr<holdfast::trace_span> started(const holdfast::span_start&) noexcept override { return nullptr; }
+};
 
 }  // namespace
 
@@ -59,9 +63,10 @@ BOOST_AUTO_TEST_SUITE(runtime_options)
 BOOST_AUTO_TEST_CASE(all_options_of_a_semaphore_arrive) {
   holdfast::semaphore_options options;
   auto& [prefix, limit, use_recorded_limit, numbered, lock_key, description, session_ttl, session_node,
-         node_health_checks, log, tuned] = options;
+         node_health_checks, log, tracer, tuned] = options;
   prefix = "p", limit = 7, use_recorded_limit = true, numbered = true, lock_key = "k", description = "d";
   session_ttl = 31s, session_node = "n", log = log_nothing, tuned = unusual();
+  tracer = std::make_shared<no_tracer>();
   tuned.yield_interval.reset();  // of a mutex
   const auto its = checked(options);
   check_common(its);
@@ -80,8 +85,9 @@ BOOST_AUTO_TEST_CASE(all_options_of_a_semaphore_arrive) {
 
 BOOST_AUTO_TEST_CASE(all_options_of_a_mutex_arrive) {
   holdfast::mutex_options options;
-  auto& [key, description, session_ttl, session_node, node_health_checks, log, tuned] = options;
+  auto& [key, description, session_ttl, session_node, node_health_checks, log, tracer, tuned] = options;
   key = "k", description = "d", session_ttl = 31s, session_node = "n", log = log_nothing, tuned = unusual();
+  tracer = std::make_shared<no_tracer>();
   tuned.claim_timeout.reset();  // of a semaphore
   const auto its = checked(options);
   check_common(its);
@@ -96,8 +102,9 @@ BOOST_AUTO_TEST_CASE(all_options_of_a_mutex_arrive) {
 
 BOOST_AUTO_TEST_CASE(all_options_of_a_set_arrive) {
   holdfast::mutex_set_options options;
-  auto& [prefix, description, session_ttl, session_node, node_health_checks, log, tuned] = options;
+  auto& [prefix, description, session_ttl, session_node, node_health_checks, log, tracer, tuned] = options;
   prefix = "p", description = "d", session_ttl = 31s, session_node = "n", log = log_nothing, tuned = unusual();
+  tracer = std::make_shared<no_tracer>();
   for (auto* const of_others :
        {&tuned.local_handoff_time, &tuned.slot_idle_timeout, &tuned.claim_timeout, &tuned.yield_interval})
     of_others->reset();
@@ -113,8 +120,9 @@ BOOST_AUTO_TEST_CASE(all_options_of_a_set_arrive) {
 
 BOOST_AUTO_TEST_CASE(all_options_of_an_election_arrive) {
   holdfast::election_options options;
-  auto& [key, session_ttl, session_node, node_health_checks, log, tuned] = options;
+  auto& [key, session_ttl, session_node, node_health_checks, log, tracer, tuned] = options;
   key = "k", session_ttl = 31s, session_node = "n", log = log_nothing, tuned = unusual();
+  tracer = std::make_shared<no_tracer>();
   for (auto* const of_others : {&tuned.session_idle_timeout, &tuned.local_handoff_time, &tuned.slot_idle_timeout,
                                 &tuned.claim_timeout, &tuned.yield_interval})
     of_others->reset();
@@ -129,14 +137,18 @@ BOOST_AUTO_TEST_CASE(all_options_of_an_election_arrive) {
 BOOST_AUTO_TEST_CASE(all_options_of_an_acquire_arrive) {
   holdfast::diagnostics words;
   holdfast::acquire_options options;
-  auto& [count, diag, deadline] = options;
-  count = 3, diag = &words, deadline = std::chrono::steady_clock::time_point(7s);
+  auto& [count, diag, deadline, trace_parent] = options;
+  count = 3, diag = &words, deadline = std::chrono::steady_clock::time_point(7s), trace_parent = &words;
   const auto request = holdfast::detail::request_of(options, true, 5s);
   BOOST_TEST(request.count == 3u);
   BOOST_TEST(request.diag == &words);
   BOOST_TEST(request.once);
   BOOST_TEST((request.within == 5s));
   BOOST_TEST((request.deadline == std::chrono::steady_clock::time_point(7s)));
+  BOOST_TEST(request.trace_parent == &words);
+  const holdfast::operation_options others{.diag = &words, .trace_parent = &options};
+  BOOST_TEST(holdfast::detail::request_of(others).diag == &words);
+  BOOST_TEST(holdfast::detail::request_of(others).trace_parent == &options);
 }
 
 /// A holder whose session has ended before its time believes for TTL minus margin by its own clock, which may be slow.

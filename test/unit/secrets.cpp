@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The holdfast authors
 // SPDX-License-Identifier: BSL-1.0
 
-// Only Consul gets tokens and passwords. They are not in errors, diagnostics, logs or a status, even if a server
+// Only Consul gets tokens and passwords. They are not in errors, diagnostics, logs, spans or a status, even if a server
 // repeats what it was sent.
 
 #include <boost/test/unit_test.hpp>
@@ -43,12 +43,30 @@ struct told {
   std::ostringstream lines;
 };
 
+/// Hears what is in spans.
+class listener final : public tracer {
+  struct span final : trace_span {
+    explicit span(told& ears) : ears(ears) {}
+    void ended(const span_end& how) noexcept override { ears.hear(how.error.message()); }
+    told& ears;
+  };
+  std::shared_ptr<trace_span> started(const span_start& what) noexcept override {
+    ears.hear(std::string(what.name) + ' ' + std::string(what.key));
+    return std::make_shared<span>(ears);
+  }
+
+public:
+  explicit listener(told& ears) : ears(ears) {}
+  told& ears;
+};
+
 consul::config settings_for(const std::string& address, told& ears) {
   consul::config settings;
   settings.address = address;
   settings.token = token;
   settings.http_auth = "user:" + password;
-  settings.log = [&ears](std::string_view line) { ears.hear(line); };
+  settings.log = [&ears](const holdfast::log_event& event) { ears.hear(event.text()); };
+  settings.tracer = std::make_shared<listener>(ears);
   return settings;
 }
 
@@ -197,7 +215,7 @@ ASYNC_TEST_CASE(a_lock_tells_its_failures_without_them, 30s) {
   semaphore_options options;
   options.prefix = "s";
   options.limit = 1;
-  options.log = [&ears](std::string_view line) { ears.hear(line); };
+  options.log = [&ears](const holdfast::log_event& event) { ears.hear(event.text()); };
   semaphore sem(client, options);
   diagnostics why;
   acquire_options wanted;

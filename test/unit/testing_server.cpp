@@ -225,7 +225,7 @@ ASYNC_TEST_CASE(locks_do_not_notice_that_exchanges_are_cut, 30s) {
   server consul(server_options{.exchange_max = 1'100ms});
   std::vector<std::string> lines;
   semaphore_options options = calm("cut", 1);
-  options.log = [&](const std::string& line) { lines.push_back(line); };
+  options.log = [&](const holdfast::log_event& event) { lines.push_back(event.text()); };
   participant holder(ex, consul.address(), options), waiter(ex, consul.address(), options);
   slot held = co_await holder.sem.acquire();
   pending<slot> waiting(ex, waiter.sem.acquire());

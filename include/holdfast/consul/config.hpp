@@ -7,7 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <holdfast/log_event.hpp>
 #include <holdfast/tls_options.hpp>
+#include <holdfast/tracer.hpp>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -102,14 +104,15 @@ struct config {
   /// The largest body of a reply that is accepted, 1 KiB to 1 GiB. The listing of a prefix holds every entry below it.
   std::size_t reply_bytes_max = 64u << 20;
 
-  /// Called on the client's strand with one line of text. Empty: nothing is logged. The line contains no secrets. An
-  /// exception from the function leaves through `io_context::run()`. The client logs:
+  /// Called with the events that operators want to know. Empty: nothing is logged. The client logs:
   ///
   /// - that requests go to another agent, with the reason if it is known;
   /// - that the agent begins to refuse connections, because it has too many from this address;
   /// - that a new token or a new certificate cannot be used;
   /// - once, that TLS does not verify the agent.
-  std::function<void(std::string_view)> log{};
+  log_function log{};
+  /// Is told of each request. Null: nothing is traced.
+  std::shared_ptr<holdfast::tracer> tracer{};
 
   /// Returns the defaults, overridden by the environment variables that are set and not empty.
   ///

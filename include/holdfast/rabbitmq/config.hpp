@@ -4,10 +4,11 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
+#include <holdfast/log_event.hpp>
 #include <holdfast/tls_options.hpp>
+#include <holdfast/tracer.hpp>
+#include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace holdfast::rabbitmq {
@@ -48,13 +49,14 @@ struct config {
   /// The largest bound of such a pause, 1 ms to 10 min. At least `backoff_min`.
   std::chrono::milliseconds backoff_max{1'000};
 
-  /// Called on the client's strand with one line of text. Empty: nothing is logged. The line contains no secrets. An
-  /// exception from the function leaves through `io_context::run()`. The client logs:
+  /// Called with the events that operators want to know. Empty: nothing is logged. The client logs:
   ///
   /// - that the broker has an alarm and takes no messages, and that the alarm is over;
   /// - that a new password or a new certificate cannot be used;
   /// - once, that TLS does not verify the broker.
-  std::function<void(std::string_view)> log{};
+  log_function log{};
+  /// Is told of each request. Null: nothing is traced.
+  std::shared_ptr<holdfast::tracer> tracer{};
 
   /// Returns the defaults, and the address in the environment variable AMQP_URL if it is set and not empty. Throws
   /// `system_error`: invalid_address, unsupported_scheme.

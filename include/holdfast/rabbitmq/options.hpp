@@ -6,7 +6,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <holdfast/log_event.hpp>
+#include <holdfast/tracer.hpp>
+#include <memory>
 #include <string>
 
 namespace holdfast::rabbitmq {
@@ -47,9 +49,10 @@ struct semaphore_options {
   /// process has died, its slots are free one lease later; after its machine has died, up to two and a half leases
   /// later. If the semaphore is in use with another lease, acquires fail with error::lease_conflict.
   std::chrono::milliseconds lease{10'000};
-  /// Called with messages for operators, one line each. It is called on the client's strand. It must return quickly and
-  /// must not throw.
-  std::function<void(const std::string&)> log{};
+  /// Called with the events that operators want to know: losses and revocations. Empty: nothing is logged.
+  log_function log{};
+  /// Is told of each wait and hold. Null: nothing is traced.
+  std::shared_ptr<holdfast::tracer> tracer{};
   /// If true, the queues of slot 3 of "jobs" are named "jobs-A-3" and so on, as amqp-locks-python has them. If false,
   /// "jobs-3-A".
   bool letter_first = false;

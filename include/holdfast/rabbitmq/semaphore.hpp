@@ -63,7 +63,7 @@ public:
   }
   template <holdfast::detail::slot_token<slot> Token = throwing_t>
   auto acquire(operation_options options, Token&& token = {}) {
-    return initiate<slot>({.diag = options.diag}, std::forward<Token>(token));
+    return initiate<slot>(holdfast::detail::request_of(options), std::forward<Token>(token));
   }
 
   /// Acquires a slot if that is possible without waiting for a release or for the end of a lease. Asks the broker if
@@ -75,7 +75,7 @@ public:
   }
   template <holdfast::detail::slot_token<slot> Token = throwing_t>
   auto try_acquire(operation_options options, Token&& token = {}) {
-    return initiate<slot>({.once = true, .diag = options.diag}, std::forward<Token>(token));
+    return initiate<slot>(holdfast::detail::request_of(options, true), std::forward<Token>(token));
   }
 
   /// Acquires a slot, but waits for at most `duration`. Completes with an empty slot if none was granted in that time.
@@ -86,7 +86,7 @@ public:
   }
   template <holdfast::detail::slot_token<slot> Token = throwing_t>
   auto try_acquire_for(std::chrono::nanoseconds duration, operation_options options, Token&& token = {}) {
-    return initiate<slot>({.within = duration, .diag = options.diag}, std::forward<Token>(token));
+    return initiate<slot>(holdfast::detail::request_of(options, false, duration), std::forward<Token>(token));
   }
 };
 

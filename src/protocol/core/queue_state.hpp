@@ -1,4 +1,5 @@
-// SPDX-FileCopyrightText: The holdfast authors SPDX-License-Identifier: BSL-1.0
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
 
 #pragma once
 
@@ -20,8 +21,8 @@ struct queue_state {
     std::optional<std::chrono::seconds> age{};  ///< since it joined the queue
   };
 
-  /// The place in the cluster's queue of the first session that waits here; 1 is the next. Empty if none waits, or if it
-  /// is not known. Just after the last local waiter has gone, its session may still wait.
+  /// The place in the cluster's queue of the first session that waits here; 1 is the next. Empty if none waits, or if
+  /// it is not known. Just after the last local waiter has gone, its session may still wait.
   std::optional<std::size_t> place{};
   std::size_t before = 0;  ///< the acquires and contenders that are served before a new local acquire
   std::size_t free = 0;    ///< slots that nobody holds
@@ -34,10 +35,10 @@ struct queue_state {
 class hold_times {
 public:
   void add(duration held) noexcept {
-    const double seconds = std::chrono::duration<double>(held).count();
+    const auto time = static_cast<double>(held.count());
     const double weight = count_ < window ? 1.0 / static_cast<double>(++count_) : 1.0 / window;
-    mean_ += (seconds - mean_) * weight;
-    mean_square_ += (seconds * seconds - mean_square_) * weight;
+    mean_ += (time - mean_) * weight;
+    mean_square_ += (time * time - mean_square_) * weight;
   }
   /// The expected wait of a new acquire of one slot. Empty if too few holds were seen. It assumes that all processes
   /// hold slots for about as long as this one, and that nobody overtakes.
@@ -48,8 +49,8 @@ public:
     const double rest = mean_ > 0 ? mean_square_ / (2 * mean_) : 0;
     const double wait =
         (rest + static_cast<double>(queue.before - queue.free) * mean_) / static_cast<double>(queue.limit);
-    constexpr double longest = 1e9;  // seconds; a larger number might not fit into a duration
-    return std::chrono::duration_cast<duration>(std::chrono::duration<double>(wait < longest ? wait : longest));
+    constexpr double longest = 1e18;  // a larger number might not fit into a duration
+    return duration(static_cast<duration::rep>(wait < longest ? wait : longest));
   }
 
 private:
@@ -57,7 +58,7 @@ private:
   static constexpr std::size_t window = 64;
 
   std::size_t count_ = 0;
-  double mean_ = 0, mean_square_ = 0;  ///< in seconds
+  double mean_ = 0, mean_square_ = 0;  ///< in nanoseconds
 };
 
 }  // namespace holdfast::protocol

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <holdfast/fencing_token.hpp>
+#include <holdfast/log_kind.hpp>
 #include <holdfast/loss_reason.hpp>
 #include <string>
 #include <variant>
@@ -49,8 +50,9 @@ struct released {
 struct lose {
   slot_id slot;
   loss_reason reason;
-  failure why{};       ///< the failure that led to the loss, if any
-  std::string lock{};  ///< the name of the lock, if the core has several
+  failure why{};          ///< the failure that led to the loss, if any
+  std::string lock{};     ///< the name of the lock, if the core has several
+  std::string session{};  ///< the session that held the slot, if it is known
   bool operator==(const lose&) const = default;
 };
 /// An operator asks the user to release the slot. The slot is still held. There is at most one such action for a slot.
@@ -73,7 +75,10 @@ struct closed {
 };
 /// Something that an operator may want to read in a log.
 struct note {
-  std::string text;
+  log_kind kind;
+  std::string key;
+  std::string session{};
+  std::string cause{};
   bool operator==(const note&) const = default;
 };
 

@@ -223,7 +223,7 @@ void lock_names::lose_session(context& ctx, const std::string& session, loss_rea
   held_ = lost_ = 0;
   for (auto at = locks_.begin(); at != locks_.end();) {
     place& each = *at++;
-    lose(ctx, each, reason, why, d);
+    lose(ctx, each, session, reason, why, d);
   }
   if (has_ended_session(reason))
     for (const slot_id each : std::exchange(d.releasing, {})) answer_release(ctx, each);
@@ -238,11 +238,12 @@ bool lock_names::may_be_locked(const lock& l, loss_reason reason) const {
 }
 
 /// The session in use is lost for this reason. `d` becomes what is known of it afterwards.
-void lock_names::lose(context& ctx, place& at, loss_reason reason, const failure& why, lost_session& d) {
+void lock_names::lose(context& ctx, place& at, const std::string& session, loss_reason reason, const failure& why,
+                      lost_session& d) {
   lock& l = at.second;
   if (l.standing == standing::lost && is_of_lost_session(l.slot)) return;  // lost with an earlier session
   const bool in_hands = l.is_in_hands();
-  if (l.standing == standing::held) ctx.act(action::lose{l.slot, reason, why, at.first});
+  if (l.standing == standing::held) ctx.act(action::lose{l.slot, reason, why, at.first, session});
   if (in_hands && !has_ended_session(reason)) {
     l.standing = standing::lost;
     d.lost.push_back(l.slot);

@@ -175,7 +175,8 @@ private:
   lost_session* blocker_of(std::string_view name);
   bool is_of_lost_session(slot_id id) const;
   bool may_be_locked(const lock& l, loss_reason reason) const;
-  void lose(context& ctx, place& at, loss_reason reason, const failure& why, lost_session& d);
+  void lose(context& ctx, place& at, const std::string& session, loss_reason reason, const failure& why,
+            lost_session& d);
   static bool is_held(const slot& s) { return s.place && s.place->second.standing == standing::held; }
 
   locks locks_;

@@ -24,15 +24,15 @@ void claim_timeouts::refresh(const snapshot& now) {
   });
 }
 
-bool claim_timeouts::pass_over_the_late(context& ctx, const grant_plan& next, duration claim_timeout) {
+bool claim_timeouts::pass_over_the_late(context& ctx, const grant_plan& next, const pool_options& options) {
+  const duration claim_timeout = options.claim_timeout;
   bool changed = false;
   for (const contender* entry : next.left_free) {
     const time_point until = ctx.now() + ctx.random().between(claim_timeout, claim_timeout * 3 / 2);
     claim& its = claims_.try_emplace(entry->session, claim{entry->modify_index, until}).first->second;
     if (!ctx.due_or_wake(its.until)) continue;
     its.passed_over = changed = true;
-    ctx.act(action::note{"contender " + entry->session +
-                         " of another kind of client does not take its slot, and is passed over"});
+    ctx.act(action::note{log_kind::contender_passed_over, options.prefix, entry->session});
   }
   return changed;
 }

@@ -11,6 +11,7 @@
 
 #include "protocol/core/context.hpp"
 #include "protocol/pool/plan.hpp"
+#include "protocol/pool/pool_options.hpp"
 
 namespace holdfast::protocol {
 
@@ -24,7 +25,7 @@ public:
   void refresh(const snapshot& now);
   /// Gives each contender for which the plan leaves a slot free some time: between `claim_timeout` and one and a half
   /// times that. Returns true if the time of one of them has expired, so that another plan is needed.
-  bool pass_over_the_late(context& ctx, const grant_plan& next, duration claim_timeout);
+  bool pass_over_the_late(context& ctx, const grant_plan& next, const pool_options& options);
 
 private:
   struct claim {

@@ -156,7 +156,7 @@ void cluster_observer::resolve() {
   if (txn.refused) return end_moves(txn, false);  // the listing is newer, and shows where the members stand
   if (txn.is_decided_by(parts_.view.now())) return end_moves(txn, true);
   if (txn.movers.empty()) return;
-  ctx_.act(action::note{"a write below " + parts_.options.prefix + " has an unknown outcome: its sessions end"});
+  ctx_.act(action::note{log_kind::outcome_unknown, parts_.options.prefix, {}, txn.why.details.to_string()});
   for (const member_id id : txn.movers) {
     member& m = parts_.members[id];
     if (m.slot != slot_id::none)
@@ -217,15 +217,15 @@ void cluster_observer::on_watch_failed(const watch& asked, failure why) {
     if (!is_holders && any_holds(parts_.members)) return;  // no slot is in danger; a watch of everything is next
   }
   if (!parts_.watches.failures().on()) {
-    ctx_.act(action::note{"watch of " + (is_of_key ? asked.key : parts_.options.prefix) +
-                          " failed: " + why.details.to_string()});
+    const std::string& key = is_of_key ? asked.key : parts_.options.prefix;
+    ctx_.act(action::note{log_kind::watch_failed, key, {}, why.details.to_string()});
   }
   if (is_final(why.code)) parts_.waiters.fail_all(ctx_, why);
   parts_.watches.failed(ctx_, std::move(why));
 }
 
 void cluster_observer::watches_work() {
-  if (parts_.watches.failures().on()) ctx_.act(action::note{"watch of " + parts_.options.prefix + " works again"});
+  if (parts_.watches.failures().on()) ctx_.act(action::note{log_kind::watch_restored, parts_.options.prefix});
   parts_.watches.works();
 }
 

@@ -53,7 +53,7 @@ void slot_ledger::lose(context& ctx, slot_id id, members& all, loss_reason reaso
   if (protects_slot(reason) &&
       std::any_of(s->members.begin(), s->members.end(), [&](member_id each) { return all[each].acceptance.is_open(); }))
     reason = loss_reason::not_accepted;
-  if (mark_lost(*s, all)) ctx.act(action::lose{id, reason, std::move(why)});
+  if (mark_lost(*s, all)) ctx.act(action::lose{id, reason, std::move(why), {}, all[s->members.front()].session});
 }
 
 void slot_ledger::lose_all(context& ctx, members& all, loss_reason reason, const failure& why) {

@@ -177,8 +177,7 @@ void writer::step::write_without_plan(moves& what) {
 grant_plan writer::step::plan_beside(moves& what, bool is_anybody_waiting) {
   grant_plan next = plan(parts_.view.now(), rules(what));
   if (is_anybody_waiting)
-    while (parts_.claims.pass_over_the_late(ctx_, next, parts_.options.claim_timeout))
-      next = plan(parts_.view.now(), rules(what));
+    while (parts_.claims.pass_over_the_late(ctx_, next, parts_.options)) next = plan(parts_.view.now(), rules(what));
   const bool grants = !what.gives() || parts_.duty.grants_with_release();
   if (next.granted.empty() && !next.cut && grants) parts_.duty.now_owes(false);  // there is no contender to grant
   if (next.free != 0 && what.rejoins_early) {

@@ -219,7 +219,7 @@ private:
     result.token = given_.token;
     result.tls.ca_file = given_.ca_file;
     result.tls.server_name = given_.server_name;
-    result.log = [](std::string_view line) { std::cout << line << std::endl; };
+    result.log = [](const holdfast::log_event& event) { std::cout << event.text() << std::endl; };
     return result;
   }
 

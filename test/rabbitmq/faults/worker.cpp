@@ -168,7 +168,7 @@ private:
   holdfast::rabbitmq::config config() const {
     holdfast::rabbitmq::config result;
     result.address = given_.url;
-    result.log = [](std::string_view line) { std::cout << line << std::endl; };
+    result.log = [](const holdfast::log_event& event) { std::cout << event.text() << std::endl; };
     return result;
   }
 
@@ -179,7 +179,7 @@ private:
     result.lease = given_.lease;
     result.tuning.poll_interval = given_.poll;
     result.tuning.lease_extra = given_.lease_extra;
-    result.log = [](const std::string& line) { std::cout << line << std::endl; };
+    result.log = [](const holdfast::log_event& event) { std::cout << event.text() << std::endl; };
     return result;
   }
 

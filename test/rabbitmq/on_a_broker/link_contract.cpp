@@ -55,7 +55,7 @@ constexpr auto lease = 20s;
 
 rabbitmq::config usual_config() {
   rabbitmq::config settings = rabbitmq::config::from_environment();
-  settings.log = [](std::string_view line) { BOOST_TEST_MESSAGE(line); };
+  settings.log = [](const holdfast::log_event& event) { BOOST_TEST_MESSAGE(event.text()); };
   return settings;
 }
 

@@ -52,7 +52,7 @@ struct scene {
 
   static rabbitmq::config settings() {
     rabbitmq::config its = rabbitmq::config::from_environment();
-    its.log = [](std::string_view line) { BOOST_TEST_MESSAGE(line); };
+    its.log = [](const holdfast::log_event& event) { BOOST_TEST_MESSAGE(event.text()); };
     return its;
   }
   rabbitmq::semaphore_options options(std::uint32_t create_with) {
@@ -61,7 +61,7 @@ struct scene {
     its.create_with = create_with;
     its.lease = lease;
     its.tuning.poll_interval = 50ms;
-    its.log = [lines = lines](const std::string& line) { lines->push_back(line); };
+    its.log = [lines = lines](const holdfast::log_event& event) { lines->push_back(event.text()); };
     return its;
   }
   rabbitmq::semaphore with(std::uint32_t count) { return {client, options(count)}; }
@@ -269,7 +269,7 @@ ASYNC_TEST_CASE(a_deleted_b_is_a_loss, deadline) {
   co_await until([&] { return stop.stop_requested(); });
   const auto [code] = co_await held.release(as_result);
   BOOST_TEST(code == error::slot_lost);
-  co_await until([&] { return on.logged("slot 1 of " + on.name + " lost: removed"); });
+  co_await until([&] { return on.logged("slot of " + on.name + " lost: removed (slot number 1)"); });
   BOOST_TEST(sem.statistics().lost.total() == 1);
 }
 

@@ -72,7 +72,7 @@ struct secured {
     settings.address = "amqps://" + login + host + ':' + from_environment("HOLDFAST_BROKER_PORT");
     settings.tls.ca_file = file_of_the_broker("ca.pem");
     settings.connect_timeout = 10s;
-    settings.log = [lines = lines](std::string_view line) { lines->emplace_back(line); };
+    settings.log = [lines = lines](const holdfast::log_event& event) { lines->push_back(event.text()); };
   }
   secured& certificate(const std::string& name) {
     settings.tls.certificate_file = file_of_the_broker(name + ".pem");
@@ -84,7 +84,7 @@ struct secured {
     its.name = unique_name("tls");
     its.create_with = 1;
     its.lease = 3s;
-    its.log = [lines = lines](const std::string& line) { lines->push_back(line); };
+    its.log = [lines = lines](const holdfast::log_event& event) { lines->push_back(event.text()); };
     return its;
   }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSL-1.0
 
 #include <algorithm>
+#include <holdfast/log_event.hpp>
 
 #include "protocol/session/session.hpp"
 #include "sim/support/world_impl.hpp"
@@ -281,7 +282,9 @@ void world::perform(process& p, action::closed& a) {
 }
 
 void world::perform(process& p, action::note& a) {
-  say([&] { return name(p) + ": note: " + a.text; });
+  say([&] {
+    return name(p) + ": note: " + std::string(to_string(a.kind)) + " " + a.key + " " + a.session + " " + a.cause;
+  });
 }
 
 }  // namespace holdfast::test

@@ -1,0 +1,27 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
+#pragma once
+
+namespace holdfast {
+
+/// The kinds of log events. For each kind, the key of the event is given after the colon.
+enum class log_kind {
+  slot_lost,              ///< a held slot was lost: its lock
+  slot_revoked,           ///< an operator asks the holder to release the slot: its lock
+  watch_failed,           ///< a blocking query of a lock fails: the key or prefix that it watches
+  watch_restored,         ///< the blocking query works again: the same
+  outcome_unknown,        ///< nobody can tell whether a write was applied, so its sessions end: the prefix of the lock
+  contender_passed_over,  ///< another kind of client did not claim the slot that was reserved for it: the prefix
+  no_session_file,        ///< a file in the run directory could not be made: the lock. Told once for each lock
+  agent_changed,          ///< requests go to another agent of Consul: the address of that agent
+  connections_refused,    ///< an agent of Consul refuses connections, because it has too many: its address
+  token_unusable,         ///< a new ACL token cannot be used, so the last one stays in use: empty
+  certificate_unusable,   ///< new TLS certificates cannot be used, so the last ones stay in use: empty
+  password_unusable,      ///< a new password for RabbitMQ cannot be used, so the last one stays in use: empty
+  tls_not_verified,       ///< TLS does not verify the server: its address. Told once for each client
+  broker_alarm,           ///< RabbitMQ has an alarm, and takes no messages: empty
+  broker_alarm_over,      ///< RabbitMQ takes messages again: empty
+};
+
+}  // namespace holdfast
