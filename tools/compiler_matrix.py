@@ -56,6 +56,8 @@ clang-newest-libc++ sid   clang-newest  newest  23   libc++     amd64
 
 Row = collections.namedtuple("Row", "name release compiler boost standard library machine")
 TOOLS = "cmake ninja-build ccache python3 openssl libssl-dev".split()
+# Examples need these packages. Some releases lack them. Their libraries need libstdc++.
+EXAMPLES_NEED = ["libspdlog-dev", "opentelemetry-cpp-dev"]
 TARGETS = "holdfast holdfast_testing examples unit_tests".split()
 NOT_TO_BE_HAD = 3
 # The source whose predefined macros tell the versions of the compiler, the standard library and Boost.
@@ -118,6 +120,8 @@ def root_of(row, packages):
             if other.boost == resolved.boost:
                 needed.update(of_other)
     name = f"boost{resolved.boost}" + (f"-{row.machine}" if row.machine != "amd64" else "")
+    if row.machine == "amd64":
+        needed.update(each for each in EXAMPLES_NEED if each in packages)
     return resolved, ["scripts/root", row.release, "--name", name, *TOOLS, *boosts, *sorted(needed)]
 
 
@@ -242,6 +246,8 @@ def run(row):
             [*root, "--", "ctest", "--test-dir", folder, "-L", "^unit$", "-j", jobs, "--output-on-failure", "--output-junit", str(build / "ctest.xml")],
             log, environment,
         )  # fmt: skip
+        if (build / "example/opentelemetry").exists():
+            tested |= logged(row, [*root, "--", "ctest", "--test-dir", folder, "-R", "^example.opentelemetry$", "--output-on-failure"], build / "example.log", environment)
         counts = [recorded.counted(path.stem.partition(".")[2], path.read_text(encoding="utf-8")) for path in (build / "junit").glob("unit.*.xml")]
         cases = tuple(map(sum, zip((0, 0), *counts)))
         result["test_seconds"] = round(time.monotonic() - built)

@@ -8,6 +8,7 @@ In the case `on_a_real_agent` some of them run on an agent.
 usage: examples.py CASE FOLDER      CASE: a function below; FOLDER: where the examples were built
 """
 
+import contextlib
 import os
 import pathlib
 import re
@@ -235,8 +236,9 @@ def tutorial(folder):
         process.wait()
 
 
-def fake_consul(folder):
-    """Another program can use the fake: here another example does."""
+@contextlib.contextmanager
+def fake_agent(folder):
+    """Yields the address of a fake Consul, which is another example."""
     process = subprocess.Popen([folder / "fake_consul", "0"], stdout=subprocess.PIPE, text=True)
     watchdog = threading.Timer(DEADLINE, process.terminate)
     watchdog.start()
@@ -248,15 +250,21 @@ def fake_consul(folder):
             line = process.stdout.readline()
             expect(line, "no address")
             url = re.search(r"CONSUL_HTTP_ADDR=(http://127\.0\.0\.1:\d+)$", line)
-        quickstart(folder, url[1])
-        status, _, text = get(url[1] + "/v1/kv/quickstart/?keys")
-        expect(status == 200 and "quickstart/reports/.lock" in text, f"the semaphore is not there: {text}")
+        yield url[1]
         process.send_signal(signal.SIGINT)
         expect(process.wait() == 0, "Ctrl-C is the normal end")
     finally:
         watchdog.cancel()
         process.kill()
         process.wait()
+
+
+def fake_consul(folder):
+    """Another program can use the fake: here another example does."""
+    with fake_agent(folder) as url:
+        quickstart(folder, url)
+        status, _, text = get(url + "/v1/kv/quickstart/?keys")
+        expect(status == 200 and "quickstart/reports/.lock" in text, f"the semaphore is not there: {text}")
 
 
 def administration(folder, *consul):
@@ -317,6 +325,46 @@ def prometheus_cpp(folder):
     labels = r'\{lock="service/reports"'
     expect_lines(output, rf'^holdfast_acquires_total{labels},outcome="granted"\}} 1', rf"^holdfast_holds{labels}\}} 1",
                  rf'^holdfast_wait_seconds_bucket{labels},le="\+Inf"\}} 1')
+
+
+def spdlog_events(folder):
+    """Built only where spdlog is installed, as scripts/setup does."""
+    output = run([folder / "spdlog_events"])
+    expect_lines(output, r"^holdfast error \[slot_lost\] slot of service/reports lost: session_invalidated \(session [-0-9a-f]{36}, fencing token [\d.]+\)")
+
+
+def spans(output):
+    """The spans that OpenTelemetry has printed: {name of a field: value} of each."""
+    found = []
+    for text in re.findall(r"^\{\n(.*?)^\}$", output, re.DOTALL | re.MULTILINE):
+        found.append(dict(re.findall(r"^\s+([\w.]+)\s*: (.*?)\s*$", text, re.MULTILINE)))
+    return found
+
+
+def named(all_spans, name):
+    return next(each for each in all_spans if each["name"] == name)
+
+
+def opentelemetry(folder):
+    """Built only where opentelemetry-cpp is installed, as in Debian 13. The second process waits for the first."""
+    with fake_agent(folder) as url:
+        command = [folder / "opentelemetry", "--consul", url, "--work-ms"]
+        process = subprocess.Popen([*command, "1000"], stdout=subprocess.PIPE, text=True)
+        expect_lines(process.stdout.readline(), "^working$")
+        second = spans(run([*command, "0"]))
+        output = process.communicate(timeout=DEADLINE)[0]
+        print(output)
+        first = spans(output)
+    waited, its_hold, request = (named(second, name) for name in ("acquire", "hold", "handle request"))
+    expect(waited["parent_span_id"] == request["span_id"], "the parent of the wait is the caller's span")
+    expect(its_hold["parent_span_id"] == waited["span_id"], "the parent of the hold is the wait")
+    expect(waited["trace_id"] == its_hold["trace_id"] == request["trace_id"], "all of it is one trace")
+    expect(int(waited["duration"]) > 10**8, "it has waited")
+    others = named(first, "hold")
+    expect(others["holdfast.key"] == its_hold["holdfast.key"] == "service/reports", "both have the key")
+    tokens = [int(each["holdfast.fencing_token"].split(".")[0]) for each in (others, its_hold)]
+    expect(tokens[0] < tokens[1], "the tokens tell which hold came first")
+    expect(its_hold["holdfast.session"] == waited["holdfast.session"] != others["holdfast.session"], "and the sessions whose they were")
 
 
 def demo(folder, *options):
@@ -390,7 +438,7 @@ def on_a_real_agent(folder):
 
 CASES = [
     quickstart, failures, usage, lost_slot, guarded_write, numbered_slots, exclusive_workers, crashed_worker,
-    hot_standby, server, fake_consul, administration, in_the_headers, prometheus_cpp, rabbitmq, tutorial, demo, broken_limit,
+    hot_standby, server, fake_consul, administration, in_the_headers, prometheus_cpp, spdlog_events, opentelemetry, rabbitmq, tutorial, demo, broken_limit,
 ]
 CASES.append(on_a_real_agent)
 
