@@ -57,7 +57,8 @@ clang-newest-libc++ sid   clang-newest  newest  23   libc++     amd64
 Row = collections.namedtuple("Row", "name release compiler boost standard library machine")
 TOOLS = "cmake ninja-build ccache python3 openssl libssl-dev".split()
 # Examples need these packages. Some releases lack them. Their libraries need libstdc++.
-EXAMPLES_NEED = ["libspdlog-dev", "opentelemetry-cpp-dev"]
+# The package opentelemetry-cpp-dev of Debian 13 does not name what its configuration for CMake needs.
+EXAMPLES_NEED = "libspdlog-dev opentelemetry-cpp-dev libabsl-dev libprotobuf-dev libgrpc++-dev protobuf-compiler-grpc".split()
 TARGETS = "holdfast holdfast_testing examples unit_tests".split()
 NOT_TO_BE_HAD = 3
 # The source whose predefined macros tell the versions of the compiler, the standard library and Boost.
@@ -121,7 +122,7 @@ def root_of(row, packages):
                 needed.update(of_other)
     name = f"boost{resolved.boost}" + (f"-{row.machine}" if row.machine != "amd64" else "")
     if row.machine == "amd64":
-        needed.update(each for each in EXAMPLES_NEED if each in packages)
+        needed.update(each for each in EXAMPLES_NEED if "opentelemetry-cpp-dev" in packages)
     return resolved, ["scripts/root", row.release, "--name", name, *TOOLS, *boosts, *sorted(needed)]
 
 
