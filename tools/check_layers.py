@@ -2,7 +2,8 @@
 # SPDX-FileCopyrightText: The holdfast authors
 # SPDX-License-Identifier: BSL-1.0
 
-"""Checks that includes point down only, that public headers stay light, and that questions of the core cannot act.
+"""Checks that includes point down only, that public headers stay light, that only a few folders include headers of the
+system, and that questions of the core cannot act.
 
 usage: check_layers.py              checks the project in the current folder
        check_layers.py --self-test  shows that each rule is able to fail
@@ -17,8 +18,28 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTIL
 # A const function of the core that could set a timer, act, or take a random number.
 QUESTION_THAT_ACTS = re.compile(r"\w\([^();{]*\b[Cc]ontext& [^();{]*\) const\b")
 
-# A header without an extension or with .h is the standard library's, or the system's.
-STANDARD = re.compile(r"[a-z_/]+(\.h)?")
+# The headers of the standard library in C++20. Each other header without an extension or with .h is the system's.
+STANDARD = set(
+    """
+    algorithm any array atomic barrier bit bitset cassert cctype cerrno cfenv cfloat charconv chrono cinttypes climits
+    clocale cmath codecvt compare complex concepts condition_variable coroutine csetjmp csignal cstdarg cstddef cstdint
+    cstdio cstdlib cstring ctime cuchar cwchar cwctype deque exception execution filesystem format forward_list fstream
+    functional future initializer_list iomanip ios iosfwd iostream istream iterator latch limits list locale map memory
+    memory_resource mutex new numbers numeric optional ostream queue random ranges ratio regex scoped_allocator
+    semaphore set shared_mutex source_location span sstream stack stdexcept stop_token streambuf string string_view
+    strstream syncstream system_error thread tuple type_traits typeindex typeinfo unordered_map unordered_set utility
+    valarray variant vector version
+    """.split()
+)
+SYSTEM = re.compile(r"[a-z0-9_/]+(\.h)?|boost/asio/(posix|windows)/.*")
+# The call of a function in the global namespace. Standard functions are called with `std::`, so it is the system's. It
+# may be known without its header.
+SYSTEM_CALL = re.compile(r"(?<![\w>:])::[a-z_]\w*\s*\(")
+# The files that may include headers of the system, and call the system. A portable build compiles none of them. The
+# program has no portable version: its files are for a command in a process group of its own, and for its terminal.
+SYSTEM_USERS = ("src/platform/linux/", "src/cli/guard/", "src/cli/run.cpp", "src/cli/terminal.cpp")
+# The folders that may include a header of one version of src/platform.
+VERSIONS_USERS = ("src/platform/linux", "src/cli/guard")
 
 # The headers with which a process tells its operators what happens.
 LOG = tuple(f"holdfast/{each}.hpp" for each in ("log_event", "log_kind", "tracer", "fencing_token", "loss_reason"))
@@ -41,6 +62,8 @@ class Layer:
         self.boost = boost
 
 
+# The interfaces of the lowest layer, but not what its versions share.
+PLATFORM = ("platform/",)
 # Boost.System's own folder, for error_code; no Asio, so that the core stays pure.
 SYSTEM_ONLY = ("boost/system/",)
 # The files that read and write the values of keys.
@@ -83,18 +106,28 @@ def inside(root, folder, arrows):
 LAYERS = {
     "src/protocol": Layer((), ()),  # each file is in a folder
     **{f"src/protocol/{each}": Layer((*inside("protocol", each, CORE), *COMMON), SYSTEM_ONLY) for each in CORE},
-    "src/net": Layer(("net/", *LOG, *COMMON), ("boost/",)),
+    "src/platform": Layer(PLATFORM, ("boost/asio/", *SYSTEM_ONLY)),
+    "src/platform/linux": Layer((*PLATFORM, "platform/linux/"), ("boost/asio/", *SYSTEM_ONLY)),
+    "src/net": Layer(("net/", *PLATFORM, *LOG, *COMMON), ("boost/",)),
     **{
         f"src/consul/{each}": Layer(
-            (*inside("consul", each, CLIENT), "consul/net_names.hpp", "lifetime/tally.hpp", "holdfast/consul/", *COMMON),
+            (
+                *inside("consul", each, CLIENT),
+                *("consul/net_names.hpp", "lifetime/tally.hpp", *PLATFORM, "holdfast/consul/", *COMMON),
+            ),
             ("boost/",),
         )
         for each in CLIENT
     },
-    "src/lifetime": Layer(("lifetime/", *OPERATIONS, *LOG, HISTOGRAM), ("boost/asio/", *SYSTEM_ONLY)),
-    "src/consul": Layer(("consul/", "net/", "lifetime/", "holdfast/consul/", "holdfast/version.hpp", *LOG, *COMMON), ("boost/",)),
+    "src/lifetime": Layer(("lifetime/", *PLATFORM, *OPERATIONS, *LOG, HISTOGRAM), ("boost/asio/", *SYSTEM_ONLY)),
+    "src/consul": Layer(
+        ("consul/", "net/", "lifetime/", *PLATFORM, "holdfast/consul/", "holdfast/version.hpp", *LOG, *COMMON), ("boost/",)
+    ),
     "src/rabbitmq": Layer(
-        ("rabbitmq/", "protocol/", "net/", "lifetime/", "holdfast/rabbitmq/", BROKER, "holdfast/version.hpp", *LOG, *COMMON),
+        (
+            *("rabbitmq/", "protocol/", "net/", "lifetime/", *PLATFORM, "holdfast/rabbitmq/"),
+            *(BROKER, "holdfast/version.hpp", *LOG, *COMMON),
+        ),
         ("boost/",),
     ),
     "include/holdfast/rabbitmq": Layer(("holdfast/rabbitmq/", BUILD, BROKER, *HOLDS, *OPERATIONS, *LOG, *COMMON), ("boost/",)),
@@ -107,9 +140,12 @@ LAYERS = {
     "src/testing/broker": Layer(
         ("testing/", "holdfast/testing/", "rabbitmq/", "net/", "lifetime/", *COMMON), ("boost/",)
     ),
-    "src/runtime": Layer(("runtime/", "protocol/", "consul/", "net/", "lifetime/", "holdfast/"), ("boost/",)),
+    "src/runtime": Layer(
+        ("runtime/", "protocol/", "consul/", "net/", "lifetime/", *PLATFORM, "holdfast/"), ("boost/",)
+    ),
     "src/local": Layer(("local/", "runtime/", "protocol/", "lifetime/", "holdfast/"), ("boost/",)),
     "src/cli": Layer(("cli/", "holdfast/", "CLI/"), ("boost/",)),
+    "src/cli/guard": Layer(("cli/", "platform/linux/boot_clock.hpp", "holdfast/"), ("boost/",)),  # it needs no library
     "src": Layer(("holdfast/",), ("boost/",)),
     "include/holdfast": Layer(("holdfast/",), ("boost/",)),
 }
@@ -163,15 +199,24 @@ def problems(files):
                 found.append(f"{where}: the library cancels by itself, without awaitable operators")
             elif path[len("include/") :] in VALUES and name.startswith(("holdfast/", "boost/asio")):
                 found.append(f"{where}: the pure core includes this header")
+            elif name not in STANDARD and SYSTEM.fullmatch(name):
+                if not path.startswith(SYSTEM_USERS):
+                    found.append(f"{where}: headers of the system are for {', '.join(SYSTEM_USERS)}")
+            elif name.startswith(("platform/linux/", "platform/portable/")) and folder not in VERSIONS_USERS:
+                found.append(f"{where}: the build chooses the version of src/platform")
             elif name.startswith("boost/"):
                 if name.startswith("boost/json") and path in JSON_USERS:
                     continue
                 if not name.startswith(layer.boost):
                     found.append(f"{where}: of Boost it may use {', '.join(layer.boost)}")
-            elif name.startswith(layer.ours) or STANDARD.fullmatch(name):
+            elif name.startswith(layer.ours) or name in STANDARD:
                 continue
             else:
                 found.append(f"{where}: of ours it may use {', '.join(layer.ours)}")
+        if not path.startswith(SYSTEM_USERS):
+            for match in SYSTEM_CALL.finditer(text):
+                line = text.count("\n", 0, match.start()) + 1
+                found.append(f"{path}:{line}: calls the system, which is for {', '.join(SYSTEM_USERS)}")
         if path.startswith("src/protocol/"):
             for match in QUESTION_THAT_ACTS.finditer(text):
                 line = text.count("\n", 0, match.start()) + 1
@@ -187,7 +232,12 @@ def self_test():
         "src/protocol/core/context.hpp": "bool is_due(moment& at) const;\nvoid act(context& ctx, const member& m);\n",
         "src/protocol/record/snapshot.hpp": "#include <boost/system/error_code.hpp>\n#include <holdfast/loss_reason.hpp>\n",
         "src/consul/client.cpp": '#include <holdfast/consul/client.hpp>\n#include "consul/encoding/url.hpp"\n'
-        "#include <boost/beast/http/parser.hpp>\n#include <sys/socket.h>\n",
+        "#include <boost/beast/http/parser.hpp>\n#include <csignal>\n",
+        "src/platform/linux/sockets.cpp": '#include "platform/sockets.hpp"\n#include <sys/socket.h>\n'
+        "#include <boost/asio/posix/stream_descriptor.hpp>\n",
+        "src/cli/guard/guard.cpp": '#include "platform/linux/boot_clock.hpp"\n#include <sys/prctl.h>\n',
+        "src/cli/terminal.cpp": "#include <unistd.h>\nbool f() { return ::isatty(0) != 0; }\n",
+        "src/net/resolve.cpp": "std::string a::f() { return std::to_string(net::g(h<i>::j())); }\n",
         "src/net/tls.cpp": "#include <boost/asio/ssl/stream.hpp>\n#include <openssl/x509v3.h>\n",
         "src/runtime/driver.cpp": '#include "protocol/pool/plan.hpp"\n#include <holdfast/consul/client.hpp>\n',
         "src/rabbitmq/method.cpp": "#include <rabbitmq-c/framing.h>\n#include <amqp_framing.h>\n",
@@ -210,6 +260,20 @@ def self_test():
         "HTTP below the client": ("src/net/a.hpp", '#include "consul/encoding/http.hpp"'),
         "public interface in the core": ("src/protocol/core/a.cpp", "#include <holdfast/semaphore.hpp>"),
         "the client in the lifetime of contexts": ("src/lifetime/a.cpp", '#include "consul/encoding/url.hpp"'),
+        "the system in the client": ("src/consul/a.cpp", "#include <sys/socket.h>"),
+        "the system in the core": ("src/protocol/core/a.cpp", "#include <time.h>"),
+        "the system in a public header": ("include/holdfast/a.hpp", "#include <unistd.h>"),
+        "the system in the portable version": ("src/platform/portable/a.cpp", "#include <pthread.h>"),
+        "the system in an interface": ("src/platform/a.hpp", "#include <linux/magic.h>"),
+        "the system elsewhere in the program": ("src/cli/a.cpp", "#include <signal.h>"),
+        "a call of the system without its header": ("src/net/a.cpp", "const auto t = ::timegm(&end);"),
+        "Windows": ("src/net/a.cpp", "#include <windows.h>"),
+        "a descriptor of POSIX": ("src/lifetime/a.cpp", "#include <boost/asio/posix/stream_descriptor.hpp>"),
+        "a version chosen by an include": ("src/runtime/a.cpp", '#include "platform/linux/boot_clock.hpp"'),
+        "the other version": ("src/platform/portable/a.cpp", '#include "platform/linux/boot_clock.hpp"'),
+        "a folder above the lowest": ("src/platform/a.hpp", '#include "lifetime/process_mark.hpp"'),
+        "the platform in the core": ("src/protocol/core/a.cpp", '#include "platform/clocks.hpp"'),
+        "the platform in the program": ("src/cli/a.cpp", '#include "platform/clocks.hpp"'),
         "protocol in the client": ("src/consul/a.cpp", '#include "protocol/pool/plan.hpp"'),
         "runtime in the client": ("src/consul/a.cpp", '#include "runtime/driver.hpp"'),
         "semaphore in the client": ("src/consul/a.cpp", "#include <holdfast/semaphore.hpp>"),

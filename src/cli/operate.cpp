@@ -3,8 +3,6 @@
 
 #include "cli/operate.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -29,6 +27,7 @@
 #include "cli/arguments.hpp"
 #include "cli/explain.hpp"
 #include "cli/status.hpp"
+#include "cli/terminal.hpp"
 #include "cli/top.hpp"
 
 namespace holdfast::cli {
@@ -217,7 +216,7 @@ private:
 bool is_confirmed(const operator_command& command) {
   const bool asks = command.what == kind::evict || command.what == kind::destroy;
   if (!asks || command.yes) return true;
-  if (isatty(STDIN_FILENO) == 0) {
+  if (!is_terminal_stdin()) {
     std::fprintf(stderr, "holdfast: this cannot be undone, and nobody can be asked: add --yes\n");
     return false;
   }

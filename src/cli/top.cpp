@@ -3,9 +3,6 @@
 
 #include "cli/top.hpp"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/signal_set.hpp>
@@ -27,6 +24,7 @@
 
 #include "cli/arguments.hpp"
 #include "cli/status.hpp"
+#include "cli/terminal.hpp"
 
 namespace holdfast::cli {
 
@@ -65,20 +63,9 @@ private:
   std::deque<clock::time_point> grants_;
 };
 
-struct window_size {
-  std::size_t rows = 24, columns = 80;
-};
-
-window_size size_of_window() {
-  winsize its{};
-  window_size size;
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &its) == 0 && its.ws_row > 2 && its.ws_col > 10) size = {its.ws_row, its.ws_col};
-  return size;
-}
-
 class screen {
 public:
-  screen() : is_terminal_(isatty(STDOUT_FILENO) != 0), has_color_(is_terminal_ && std::getenv("NO_COLOR") == nullptr) {
+  screen() : is_terminal_(is_terminal_stdout()), has_color_(is_terminal_ && std::getenv("NO_COLOR") == nullptr) {
     if (is_terminal_) write("\x1b[?1049h\x1b[?25l");  // the other screen, without a cursor
   }
   screen(const screen&) = delete;

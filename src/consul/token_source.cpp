@@ -26,7 +26,7 @@ std::string in_file(const std::string& path) {
 }  // namespace
 
 token_source::token_source(const config& settings) : settings_(settings) {
-  if (!settings_.token_file.empty()) stamp_ = file_stamp(settings_.token_file);
+  if (!settings_.token_file.empty()) stamp_ = platform::file_stamp(settings_.token_file);
   token_ = std::make_shared<const std::string>(read(true));
 }
 
@@ -69,7 +69,7 @@ std::shared_ptr<const std::string> token_source::get(time_point now, const std::
     read_token(complain);
   } else if (!settings_.token_file.empty() && (!read_at_ || now - *read_at_ >= read_interval)) {
     read_at_ = now;
-    const file_stamp seen(settings_.token_file);
+    const platform::file_stamp seen(settings_.token_file);
     if (seen != stamp_) read_token(complain);
     stamp_ = seen;
   }

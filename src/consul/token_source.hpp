@@ -11,7 +11,7 @@
 
 #include "consul/net_names.hpp"
 #include "net/asio.hpp"
-#include "net/file_stamp.hpp"
+#include "platform/file_stamp.hpp"
 
 namespace holdfast::consul::detail {
 
@@ -40,7 +40,7 @@ private:
   const config& settings_;
   std::shared_ptr<const std::string> token_;
   unsigned version_ = 0;
-  file_stamp stamp_;
+  platform::file_stamp stamp_;
   std::optional<time_point> read_at_;  // when `get` last checked whether the file has changed
   std::string complaint_;
 };

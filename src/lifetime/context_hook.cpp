@@ -5,10 +5,11 @@
 
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
 #include <mutex>
+
+#include "platform/folder_watch.hpp"
 
 namespace holdfast::lifetime {
 
@@ -23,7 +24,7 @@ boost::asio::execution_context& with_services(const boost::asio::any_io_executor
   const boost::asio::generic::stream_protocol::socket generic_socket(executor);
   const boost::asio::ip::tcp::acceptor acceptor(executor);
   const boost::asio::ip::tcp::resolver resolver(executor);
-  const boost::asio::posix::stream_descriptor descriptor(executor);
+  platform::make_waiter_services(executor);
   return boost::asio::query(executor, boost::asio::execution::context);
 }
 

@@ -3,10 +3,7 @@
 
 #include "lifetime/process_mark.hpp"
 
-#include <pthread.h>
-
-#include <boost/system/error_code.hpp>
-#include <boost/system/system_error.hpp>
+#include "platform/fork.hpp"
 
 namespace holdfast::lifetime {
 
@@ -14,8 +11,7 @@ std::atomic<unsigned> process_mark::forks_so_far{0};
 
 process_mark::process_mark() : forks_(0) {
   static const bool registered = [] {
-    const int failed = ::pthread_atfork(nullptr, nullptr, [] { forks_so_far.fetch_add(1, std::memory_order_relaxed); });
-    if (failed != 0) throw boost::system::system_error(failed, boost::system::system_category(), "pthread_atfork");
+    platform::call_in_forked_child([] { forks_so_far.fetch_add(1, std::memory_order_relaxed); });
     return true;
   }();
   static_cast<void>(registered);

@@ -13,7 +13,7 @@ namespace holdfast::lifetime {
 /// not send anything, nor touch what the two processes share: sockets, the epoll set, its timer. It must not lock
 /// anything either, because another thread of the parent may have held the lock at the moment of the fork.
 ///
-/// The C library runs an at-fork handler, which counts. `vfork`, `_Fork` and a bare `clone` do not run it.
+/// The C library runs an at-fork handler, which counts: see platform/fork.hpp. Where there is none, no mark is foreign.
 class process_mark {
 public:
   /// Marks the calling process. The first mark registers the at-fork handler.

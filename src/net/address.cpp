@@ -3,8 +3,6 @@
 
 #include "net/address.hpp"
 
-#include <sys/un.h>
-
 #include <algorithm>
 #include <boost/asio/ip/address_v6.hpp>
 #include <charconv>
@@ -12,11 +10,12 @@
 #include <holdfast/error.hpp>
 #include <utility>
 
+#include "platform/socket_path.hpp"
+
 namespace holdfast::net {
 namespace {
 
 constexpr std::size_t host_size_max = 253;
-constexpr std::size_t path_size_max = sizeof(sockaddr_un::sun_path) - 1;
 
 bool is_alphanumeric(char c) noexcept {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -83,7 +82,7 @@ bool is_scheme(std::string_view text, std::string_view lower) noexcept {
 // path early, and a line break would split a message.
 address path_address(std::string_view path) {
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
-  if (path.size() > path_size_max || std::any_of(path.begin(), path.end(), is_control)) return {};
+  if (path.size() > platform::socket_path_size_max() || std::any_of(path.begin(), path.end(), is_control)) return {};
   return {std::string(path), 0, true};
 }
 

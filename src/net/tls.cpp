@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-#include "net/file_stamp.hpp"
+#include "platform/file_stamp.hpp"
 
 namespace holdfast::net {
 namespace {
@@ -41,7 +41,7 @@ struct freeing {
 using session_ptr = std::unique_ptr<SSL_SESSION, freeing<SSL_SESSION_free>>;
 using names_ptr = std::unique_ptr<GENERAL_NAMES, freeing<GENERAL_NAMES_free>>;
 
-using stamps = std::vector<std::pair<std::string, file_stamp>>;
+using stamps = std::vector<std::pair<std::string, platform::file_stamp>>;
 
 [[noreturn]] void refuse(const std::string& option, const std::string& file, const std::string& why) {
   throw system_error(error::invalid_option, "tls." + option + " \"" + file + "\": " + why);
@@ -66,7 +66,7 @@ std::vector<std::string> files_in(const std::string& folder) {
 stamps stamps_of(const tls_options& options) {
   stamps result;
   const auto add = [&](const std::string& file) {
-    if (!file.empty()) result.emplace_back(file, file_stamp(file));
+    if (!file.empty()) result.emplace_back(file, platform::file_stamp(file));
   };
   add(options.ca_file);
   if (options.ca_file.empty() && !options.ca_path.empty()) {
@@ -135,7 +135,11 @@ struct generation {
 std::chrono::system_clock::time_point end_of(const X509* certificate) {
   std::tm end{};
   if (ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &end) != 1) return std::chrono::system_clock::time_point::min();
-  return std::chrono::system_clock::from_time_t(::timegm(&end));
+  const std::chrono::year_month_day day{std::chrono::year(end.tm_year + 1900),
+                                        std::chrono::month(static_cast<unsigned>(end.tm_mon) + 1),
+                                        std::chrono::day(static_cast<unsigned>(end.tm_mday))};
+  return std::chrono::sys_days(day) + std::chrono::hours(end.tm_hour) + std::chrono::minutes(end.tm_min) +
+         std::chrono::seconds(end.tm_sec);
 }
 
 std::chrono::system_clock::time_point first_end_in(const STACK_OF(X509) * chain) {

@@ -3,13 +3,12 @@
 
 #include "rabbitmq/client_impl.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/ip/host_name.hpp>
 #include <boost/asio/post.hpp>
 
+#include "platform/process_id.hpp"
 #include "rabbitmq/config_check.hpp"
 #include "rabbitmq/rethrow.hpp"
 
@@ -28,9 +27,9 @@ bool is_tls(const broker_address& address) { return address.is_tls; }
 
 /// Returns `holdfast HOST:PID NAME`, by which an operator finds the process.
 std::string connection_name(const std::string& label) {
-  std::array<char, 256> host{};
-  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
-  std::string text = std::string("holdfast ") + host.data() + ':' + std::to_string(::getpid());
+  error_code ec;
+  const std::string host = asio::ip::host_name(ec);
+  std::string text = "holdfast " + (ec ? "?" : host) + ':' + platform::process_id();
   if (!label.empty()) text += ' ' + label;
   return text;
 }

@@ -3,9 +3,6 @@
 
 #include "rabbitmq/connection.hpp"
 
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <boost/asio/co_spawn.hpp>
@@ -14,9 +11,9 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
-#include <cerrno>
 #include <tuple>
 
+#include "platform/sockets.hpp"
 #include "rabbitmq/rethrow.hpp"
 
 namespace holdfast::rabbitmq::detail {
@@ -56,16 +53,8 @@ connection::connection(const strand_type& strand, dialogue::terms terms, std::sh
 
 // --- Open and close.
 
-// Programs that this process starts must not inherit the socket: they would keep the connection open.
 awaitable<failure> connection::connect(endpoint at, net::address to, net::tls_client* tls) {
-  const int fd = ::socket(at.protocol().family(), at.protocol().type() | SOCK_CLOEXEC, at.protocol().protocol());
-  error_code ec;
-  if (fd < 0) {
-    ec = error_code(errno, asio::error::get_system_category());
-  } else {
-    socket_.assign(at.protocol(), fd, ec);
-    if (ec) ::close(fd);
-  }
+  error_code ec = platform::open(socket_, at.protocol());
   if (!ec) std::tie(ec) = co_await socket_.async_connect(at, as_result);
   if (ec) co_return failed(error::unreachable, ec.message());
   configure();

@@ -3,19 +3,11 @@
 
 #include "runtime/maker_watch.hpp"
 
-#include <fcntl.h>
-#include <sys/inotify.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <boost/asio/post.hpp>
 #include <boost/asio/query.hpp>
 #include <boost/system/error_code.hpp>
 #include <chrono>
-#include <cstring>
-#include <filesystem>
 #include <utility>
 #include <vector>
 
@@ -51,10 +43,9 @@ public:
     const std::lock_guard lock(hubs->mutex);
     std::shared_ptr<hub> its = find_living(hubs->all, &directory);
     if (its) return its;
-    const int events = ::inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-    if (events < 0) return nullptr;
-    its = std::make_shared<hub>(events, directory.path());
-    if (!its->watches()) return nullptr;
+    std::shared_ptr<platform::folder_watch> events = platform::folder_watch::make(directory.path());
+    if (!events || !events->watches()) return nullptr;
+    its = std::make_shared<hub>(std::move(events));
     hubs->all[&directory] = its;
     return its;
   }
@@ -64,31 +55,15 @@ public:
         std::count_if(hubs->all.begin(), hubs->all.end(), [](const auto& each) { return !each.second.expired(); }));
   }
 
-  /// The kernel may tell late, or never, that a directory was removed, because an open file in it keeps it. So the
-  /// directory above is watched, too.
-  hub(int events, std::string path)
-      : events_(events),
-        path_(std::move(path)),
-        name_(std::filesystem::path(path_).filename()),
-        above_(::inotify_add_watch(events, std::filesystem::absolute(path_).parent_path().c_str(),
-                                   IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ONLYDIR)) {}
-  hub(const hub&) = delete;
-  hub& operator=(const hub&) = delete;
-  ~hub() { ::close(events_); }
+  explicit hub(std::shared_ptr<platform::folder_watch> events) : events_(std::move(events)) {}
 
-  /// Asks the kernel for the events of the directory that has the path now, if that has not been done. Returns false if
-  /// that directory or the one above it cannot be watched, for example because it does not exist.
-  bool watches() {
-    const std::lock_guard lock(mutex_);
-    if (is_mounted_over()) ::inotify_rm_watch(events_, std::exchange(watched_, -1));
-    if (watched_ < 0) watched_ = ::inotify_add_watch(events_, path_.c_str(), IN_CLOSE_WRITE | IN_DELETE | IN_ONLYDIR);
-    struct stat its {};
-    if (::stat(path_.c_str(), &its) == 0) seen_ = {its.st_dev, its.st_ino};
-    return watched_ >= 0 && above_ >= 0;
+  /// Returns false if the kernel does not tell of what happens in the directory that has the path now.
+  bool watches() { return events_->watches(); }
+
+  /// Waits until `read` has something to read. Null if that cannot be done.
+  std::unique_ptr<platform::folder_watch::waiter> make_waiter(const asio::any_io_executor& executor) {
+    return events_->make_waiter(executor);
   }
-
-  /// A descriptor that is readable when `read` has something to read. The caller closes it.
-  int duplicate() const { return ::fcntl(events_, F_DUPFD_CLOEXEC, 0); }
 
   void add(const std::shared_ptr<maker_watch>& watch) {
     const std::lock_guard lock(hubs->mutex);
@@ -100,27 +75,8 @@ public:
   }
 
   void read() {
-    alignas(inotify_event) std::array<char, 16 * 1024> buffer;
-    struct file_event {
-      std::string name;
-      bool is_removal;
-    };
-    std::vector<file_event> files;
-    bool must_look_at_all = false;
-    // The descriptor does not block, and weak_ptr::lock() is no lock.
-    // NOLINTNEXTLINE(clang-analyzer-unix.BlockInCriticalSection)
-    for (ssize_t size; (size = ::read(events_, buffer.data(), buffer.size())) > 0;) {
-      for (const char* at = buffer.data(); at < buffer.data() + size;) {
-        inotify_event event;
-        std::memcpy(&event, at, sizeof event);
-        std::string name = event.len == 0 ? "" : at + sizeof event;
-        const bool is_other_directory = is_of_the_directory(event, name);
-        must_look_at_all = must_look_at_all || is_other_directory || (event.mask & IN_Q_OVERFLOW) != 0;
-        if (event.wd != above_ && run_directory::is_session(name))
-          files.push_back({std::move(name), (event.mask & IN_DELETE) != 0});
-        at += sizeof event + event.len;
-      }
-    }
+    platform::folder_watch::events found = events_->read();
+    std::erase_if(found.files, [](const auto& each) { return !run_directory::is_session(each.name); });
     std::vector<std::shared_ptr<maker_watch>> watches;
     {
       const std::lock_guard lock(hubs->mutex);
@@ -130,8 +86,8 @@ public:
     for (const auto& watch : watches) {
       const std::lock_guard lock(watch->mutex_);
       if (!watch->events_) continue;
-      if (must_look_at_all) asio::post(watch->executor_, [watch] { watch->look_at_all(); });
-      for (const file_event& each : files)
+      if (found.is_incomplete) asio::post(watch->executor_, [watch] { watch->look_at_all(); });
+      for (const platform::folder_watch::file_event& each : found.files)
         asio::post(watch->executor_, [watch, each] {
           if (each.is_removal)
             watch->file_removed(each.name);
@@ -148,27 +104,7 @@ private:
   };
   static constinit lifetime::per_process<hubs_of_process> hubs;
 
-  /// Whether the event says that another directory, or none, has the path now. Then `watches` must be called again.
-  bool is_of_the_directory(const inotify_event& event, const std::string& name) {
-    const std::lock_guard lock(mutex_);
-    const bool is_its = event.wd == above_ ? name == name_ : event.wd == watched_ && (event.mask & IN_IGNORED) != 0;
-    if (!is_its) return false;
-    if (watched_ >= 0) ::inotify_rm_watch(events_, std::exchange(watched_, -1));
-    return true;
-  }
-
-  /// Another directory has the path, and the kernel has not told so.
-  bool is_mounted_over() const {
-    struct stat its {};
-    return watched_ >= 0 && ::stat(path_.c_str(), &its) == 0 && seen_ != std::pair(its.st_dev, its.st_ino);
-  }
-
-  const int events_;
-  const std::string path_, name_;
-  const int above_;
-  std::mutex mutex_;
-  int watched_ = -1;
-  std::pair<dev_t, ino_t> seen_{};  ///< the watched directory
+  const std::shared_ptr<platform::folder_watch> events_;
   std::map<const maker_watch*, std::weak_ptr<maker_watch>> watches_;
 };
 
@@ -231,14 +167,8 @@ void maker_watch::remove(const void* who) {
 /// Without an inotify instance, `look_at_all` goes on for itself.
 void maker_watch::start() {
   hub_ = hub::of(directory_);
-  const int events = hub_ ? hub_->duplicate() : -1;
-  boost::system::error_code failed;
-  if (events >= 0) events_.emplace(executor_).assign(events, failed);
-  if (events < 0 || failed) {  // the user may have no more watches of epoll
-    if (events >= 0) ::close(events);
-    events_.reset();
-    return hub_.reset();
-  }
+  if (hub_) events_ = hub_->make_waiter(executor_);
+  if (!events_) return hub_.reset();
   hub_->add(shared_from_this());
   wait_for_kernel();
 }
@@ -252,20 +182,19 @@ void maker_watch::stop() {
 }
 
 void maker_watch::wait_for_kernel() {
-  events_->async_wait(asio::posix::stream_descriptor::wait_read,
-                      [weak = weak_from_this()](const boost::system::error_code& ec) {
-                        const auto self = weak.lock();
-                        if (ec || !self) return;
-                        std::shared_ptr<hub> its;
-                        {
-                          const std::lock_guard lock(self->mutex_);
-                          its = self->hub_;
-                        }
-                        if (!its) return;
-                        its->read();
-                        const std::lock_guard lock(self->mutex_);
-                        if (self->events_ && self->hub_ == its) self->wait_for_kernel();
-                      });
+  events_->async_wait([weak = weak_from_this()](const boost::system::error_code& ec) {
+    const auto self = weak.lock();
+    if (ec || !self) return;
+    std::shared_ptr<hub> its;
+    {
+      const std::lock_guard lock(self->mutex_);
+      its = self->hub_;
+    }
+    if (!its) return;
+    its->read();
+    const std::lock_guard lock(self->mutex_);
+    if (self->events_ && self->hub_ == its) self->wait_for_kernel();
+  });
 }
 
 /// Looks at all files. Does so again a while later, if it was not done in full, or if the kernel does not tell of what

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cstddef>
 #include <functional>
@@ -15,6 +14,7 @@
 #include <string>
 
 #include "lifetime/context_hook.hpp"
+#include "platform/folder_watch.hpp"
 #include "runtime/run_directory.hpp"
 
 namespace holdfast::runtime {
@@ -76,7 +76,7 @@ private:
   std::map<const void*, std::shared_ptr<const listening>> listeners_;
   std::map<std::string, std::string> told_;  ///< the lock keys of sessions whose makers are known to be gone
   std::shared_ptr<hub> hub_;                 ///< null if no inotify instance could be set up, or nobody listens
-  std::optional<boost::asio::posix::stream_descriptor> events_;
+  std::unique_ptr<platform::folder_watch::waiter> events_;
   std::optional<boost::asio::steady_timer> next_look_;  ///< at all files
 };
 

@@ -7,24 +7,13 @@
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
+
+#include "platform/locked_files.hpp"
 
 namespace holdfast::runtime {
 
-/// A file descriptor that is closed at the end of its scope.
-class open_file {
-public:
-  explicit open_file(int fd) : fd_(fd) {}
-  open_file(open_file&& other) noexcept : fd_(other.release()) {}
-  open_file& operator=(open_file&&) = delete;
-  ~open_file();
-  int get() const noexcept { return fd_; }
-  int release() noexcept { return std::exchange(fd_, -1); }
-
-private:
-  int fd_;
-};
+using platform::open_file;
 
 /// A directory of this host in which each process keeps a locked file for each of its sessions, except those of mutex
 /// sets. The process that made the session is its maker. The kernel unlocks the file when the maker, and each process
@@ -92,7 +81,7 @@ public:
 private:
   run_directory(std::string path, open_file directory);
   std::shared_ptr<const open_file> directory() const;
-  static open_file look(int directory, const std::string& name, finding& found);
+  static open_file look(const open_file& directory, const std::string& name, finding& found);
 
   const std::string path_;
   mutable std::mutex mutex_;

@@ -3,8 +3,6 @@
 
 #include "runtime/setup.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <boost/asio/ip/host_name.hpp>
 #include <holdfast/error.hpp>
@@ -14,6 +12,7 @@
 #include <utility>
 
 #include "net/utf8.hpp"
+#include "platform/process_id.hpp"
 #include "runtime/boot_clock.hpp"
 #include "runtime/outcome.hpp"
 
@@ -39,7 +38,7 @@ bool has_dot_segment(const std::string& path) {
 std::string host_and_pid() {
   error_code ec;
   const std::string host = boost::asio::ip::host_name(ec);
-  return (ec ? "unknown" : host) + ":" + std::to_string(::getpid());
+  return (ec ? "unknown" : host) + ":" + platform::process_id();
 }
 
 void check_path(const std::string& path, const std::string& name) {

@@ -26,6 +26,7 @@
 #include "cli/guard/ending.hpp"
 #include "cli/guard/guarded_command.hpp"
 #include "cli/guard/message.hpp"
+#include "platform/linux/boot_clock.hpp"
 
 namespace holdfast::cli {
 
@@ -289,10 +290,6 @@ private:
 
 void run_guard(const guard_settings& settings) { guard(settings).run(); }
 
-std::chrono::nanoseconds boot_time() {
-  timespec now{};
-  clock_gettime(CLOCK_BOOTTIME, &now);
-  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
-}
+std::chrono::nanoseconds boot_time() { return platform::read_boot_clock(); }
 
 }  // namespace holdfast::cli

@@ -3,53 +3,17 @@
 
 #include "consul/connections/connection.hpp"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <boost/asio/error.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/write.hpp>
-#include <cerrno>
 #include <tuple>
 #include <utility>
 
 #include "consul/encoding/reply.hpp"
+#include "platform/sockets.hpp"
 
 namespace holdfast::consul::detail {
-namespace {
-
-#ifdef TCP_KEEPIDLE
-// An integer TCP option in the form that Asio's set_option takes.
-class tcp_option {
-public:
-  constexpr tcp_option(int name, int value) noexcept : name_(name), value_(value) {}
-  template <class Protocol>
-  int level(const Protocol&) const noexcept {
-    return IPPROTO_TCP;
-  }
-  template <class Protocol>
-  int name(const Protocol&) const noexcept {
-    return name_;
-  }
-  template <class Protocol>
-  const void* data(const Protocol&) const noexcept {
-    return &value_;
-  }
-  template <class Protocol>
-  std::size_t size(const Protocol&) const noexcept {
-    return sizeof(value_);
-  }
-
-private:
-  int name_;
-  int value_;
-};
-#endif
-
-}  // namespace
 
 // Closes the socket at the deadline, which cancels the operation that is pending on it.
 class connection::alarm {
@@ -87,16 +51,6 @@ void connection::close() noexcept {
   if (std::exchange(connected_, false)) counters::subtract(statistics_->connections_open);
 }
 
-// With Asio's own open(), programs that this process starts inherit the socket and so keep the connection open.
-error_code connection::open(const asio::generic::stream_protocol& protocol) {
-  const int fd = ::socket(protocol.family(), protocol.type() | SOCK_CLOEXEC, protocol.protocol());
-  if (fd < 0) return {errno, asio::error::get_system_category()};
-  error_code ec;
-  socket_.assign(protocol, fd, ec);
-  if (ec) ::close(fd);
-  return ec;
-}
-
 awaitable<attempt_result> connection::connect(endpoints candidates, time_point deadline, const agent_address& to,
                                               std::string tunnel) {
   attempt_result last;
@@ -109,7 +63,7 @@ awaitable<attempt_result> connection::connect(endpoints candidates, time_point d
     // An address that drops all packets must not use up the time that the addresses behind it need.
     const clock::duration part = std::max<clock::duration>((deadline - now) / left--, candidate_time_min);
     const alarm bell(*this, std::min(now + part, deadline));
-    error_code ec = open(candidate.protocol());
+    error_code ec = platform::open(socket_, candidate.protocol());
     if (!ec) std::tie(ec) = co_await socket_.async_connect(candidate, as_result);
     last = attempt_result();
     if (!ec && !expired_) {
@@ -146,18 +100,8 @@ void connection::configure() {
   error_code ignored;
   socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
   socket_.non_blocking(true, ignored);  // for is_alive() and converse()
-  // If the network drops all packets during a long blocking query, that is noticed after about 11 s.
-  socket_.set_option(asio::socket_base::keep_alive(true), ignored);
-#ifdef TCP_KEEPIDLE
-  socket_.set_option(tcp_option(TCP_KEEPIDLE, 5), ignored);
-  socket_.set_option(tcp_option(TCP_KEEPINTVL, 2), ignored);
-  socket_.set_option(tcp_option(TCP_KEEPCNT, 3), ignored);
-#endif
-#ifdef TCP_USER_TIMEOUT
-  // The same time limit for a request that was written and is not acknowledged, because then TCP sends no keepalive
-  // probes.
-  socket_.set_option(tcp_option(TCP_USER_TIMEOUT, 11'000), ignored);
-#endif
+  // Otherwise nothing would notice during a long blocking query that the network drops all packets.
+  platform::notice_dead_peer(socket_);
 }
 
 // Reads only the header of the proxy's reply: the bytes behind it come from the agent.

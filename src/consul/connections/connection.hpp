@@ -88,7 +88,6 @@ public:
 private:
   class alarm;
 
-  error_code open(const asio::generic::stream_protocol& protocol);
   void configure();
   awaitable<attempt_result> ask_for_tunnel(const std::string& tunnel);
   void close() noexcept;

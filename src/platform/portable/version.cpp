@@ -1,0 +1,10 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
+#include "platform/version.hpp"
+
+namespace holdfast::platform {
+
+version linked_version() noexcept { return version::portable; }
+
+}  // namespace holdfast::platform
