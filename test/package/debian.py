@@ -238,7 +238,7 @@ def needs(root, program):
 def check_development(root):
     """Builds programs with the -dev packages in a root that has nothing else of holdfast."""
     root.apt(f"install --no-install-recommends {' '.join(USER_TOOLS)} {debs((RUNTIME, DEV), 'one')}")
-    project = "/test/source/test/package/debian"
+    project = "/test/source/test/package/examples"
 
     def with_cmake(program, static, libraries, options="", fails=False):
         build = f"/test/{program}-{'static' if static else 'shared'}"
