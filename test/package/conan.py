@@ -72,7 +72,7 @@ class Conan:
         self.program = installed_conan()
         self.environment = {name: value for name, value in os.environ.items()
                             if not name.startswith(("CONAN", "CONSUL_", "AMQP_"))}
-        self.environment |= {"CONAN_HOME": str(work / "home"), "CMAKE_GENERATOR": "Ninja"}
+        self.environment |= {"CONAN_HOME": str(work / "home")}
         self.run("remote", "remove", "*")
         expect(not self.json("remote", "list"), "Conan has a remote")
         self.run("profile", "detect")
@@ -90,7 +90,8 @@ class Conan:
     def create(self, tree, options, cppstd="20", fails=False):
         words = [f"--options=&:{name}={value}" for name, value in options.items()]
         jobs = os.environ.get("HOLDFAST_JOBS", "2")
-        return self.run("create", tree / RECIPE, f"--settings:all=compiler.cppstd={cppstd}", *words, f"--conf=tools.build:jobs={jobs}",
+        return self.run("create", tree / RECIPE, f"--settings:all=compiler.cppstd={cppstd}", *words,
+                        f"--conf=tools.build:jobs={jobs}", "--conf=tools.cmake.cmaketoolchain:generator=Ninja",
                         f"--conf=tools.cmake.cmaketoolchain:extra_variables={FAST!r}",
                         f"--conf=tools.cmake.cmake_layout:test_folder={self.work / 'programs'}", fails=fails)
 

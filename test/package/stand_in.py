@@ -4,9 +4,10 @@
 """A source tree with the real build files and nearly empty sources, for self-tests of packages.
 
 Each library has one function, which uses the libraries that the real one uses. The programs call these functions, and
-print what the real ones print.
+print what the real ones print. The program `holdfast` knows only --version. Its manual and its completions have one line.
 """
 
+import re
 import shutil
 
 from debian import ROOT
@@ -28,6 +29,19 @@ int rabbitmq_part() { return amqp_version_number() != 0 ? holdfast_part() : 1; }
 """,
     "src/testing/broker/a.cpp": "int rabbitmq_part();\nint rabbitmq_testing_part() { return rabbitmq_part(); }\n",
 }
+CLI = """#include <cstdio>
+#include <holdfast/version.hpp>
+int rabbitmq_part();
+int main() { std::puts("holdfast " HOLDFAST_VERSION_STRING); return rabbitmq_part(); }
+"""
+MANUAL = """import pathlib
+import sys
+
+folder = pathlib.Path(sys.argv[2])
+folder.mkdir(exist_ok=True)
+for name in ("holdfast.1", "holdfast.bash", "_holdfast", "holdfast.fish"):
+    (folder / name).write_text(name + chr(10))
+"""
 PROGRAM = """#include <cstdio>
 int {0}();
 int {1}();
@@ -43,6 +57,11 @@ def make(tree):
         "example/quickstart.cpp": PROGRAM.format("holdfast_part", "testing_part", OUTPUT["quickstart"]),
         "example/rabbitmq.cpp": PROGRAM.format("rabbitmq_part", "rabbitmq_testing_part", OUTPUT["rabbitmq"]),
     }
-    for name, text in {**SOURCES, **programs}.items():
+    # The real build file of the program, without the library that it consists of.
+    build = (ROOT / "src/cli/CMakeLists.txt").read_text(encoding="utf-8")
+    build = re.sub(r"^add_library\(holdfast_cli.*?(?=^add_executable)", "", build, flags=re.MULTILINE | re.DOTALL)
+    build = build.replace("PRIVATE holdfast_cli)", "PRIVATE holdfast::rabbitmq)")
+    cli = {"src/cli/CMakeLists.txt": build, "src/cli/main.cpp": CLI, "tools/manual.py": MANUAL}
+    for name, text in {**SOURCES, **programs, **cli}.items():
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         (tree / name).write_text(text, encoding="utf-8")

@@ -1,0 +1,268 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
+"""Makes the package for Arch Linux by makepkg, from the source archive of the last commit, and looks into it.
+
+makepkg and pacman are those of Debian, in a root of Debian 12. So are the compiler and the libraries: nothing of this
+test runs on Arch Linux. pacman installs the package below a folder, and removes it.
+
+usage: arch.py                    It takes some ten minutes.
+
+       arch.py --packages FOLDER  keeps the package in the folder, or uses the one that is there.
+
+       arch.py --self-test        shows that mistakes in the PKGBUILD are noticed, with a stand-in for the sources. It
+                                  takes some minutes.
+
+It needs root and mmdebstrap, as debian.py does. makepkg itself runs as another user, because it refuses root. To save
+time, it compiles with -O1. The exit status is 77 if the user is not root.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import sys
+import tempfile
+
+import debian
+import stand_in
+from debian import ROOT, Failure, expect, run
+
+sys.path.insert(0, str(ROOT / "tools"))
+import release  # noqa: E402
+
+# The packages of the root in which rpm.py works, too.
+TOOLS = ("g++ cmake ninja-build libboost1.81-dev libboost-json1.81-dev libssl-dev librabbitmq-dev libcli11-dev python3 "
+         "pkg-config makepkg pacman-package-manager libarchive-tools zstd rpm rpmlint ccache").split()
+PKGBUILD = "packaging/arch/PKGBUILD"
+DEPENDS = {"boost-libs", "gcc-libs", "glibc", "librabbitmq-c", "openssl"}
+# Each library that the files need, and the package of Arch Linux that has it.
+OWNERS = (
+    (r"libboost_", "boost-libs"),
+    (r"lib(stdc\+\+|gcc_s)\.", "gcc-libs"),
+    (r"lib(c|m)\.so|ld-linux", "glibc"),
+    (r"librabbitmq\.", "librabbitmq-c"),
+    (r"lib(ssl|crypto)\.", "openssl"),
+    (r"libholdfast", None),
+)
+FLAGS = "-O1 -pipe -fstack-protector-strong -Wp,-D_GLIBCXX_ASSERTIONS"
+BUILD = "test/build"
+CONF = f"""DLAGENTS=()
+VCSCLIENTS=()
+CARCH=x86_64
+CHOST=x86_64-pc-linux-gnu
+CXXFLAGS="{FLAGS}"
+LDFLAGS="-Wl,-O1,--sort-common,--as-needed,-z,relro,-z,now"
+BUILDENV=(!distcc color !ccache check !sign)
+OPTIONS=(strip docs !libtool !staticlibs emptydirs zipman purge !debug)
+INTEGRITY_CHECK=(sha256)
+STRIP_BINARIES=--strip-all
+STRIP_SHARED=--strip-unneeded
+STRIP_STATIC=--strip-debug
+MAN_DIRS=(usr/share/man)
+DOC_DIRS=(usr/share/doc)
+COMPRESSZST=(zstd -c -)
+PKGEXT=.pkg.tar.zst
+SRCEXT=.src.tar.gz
+"""
+# Mistakes in the PKGBUILD: what is replaced by what.
+MISTAKES = (
+    ("depends=(boost-libs gcc-libs glibc librabbitmq-c openssl)", "depends=(boost-libs gcc-libs glibc openssl)"),
+    ("provides=(libholdfast.so libholdfast_rabbitmq.so)", "provides=(libholdfast.so)"),
+    (" -DCMAKE_INSTALL_LIBDIR=lib ", " "),
+    ("-DHOLDFAST_RABBITMQ=ON", "-DHOLDFAST_RABBITMQ=OFF"),
+    ("-DHOLDFAST_BUILD_PROGRAM=ON", "-DHOLDFAST_BUILD_PROGRAM=OFF"),
+    ("  env -u CONSUL_HTTP_ADDR check/quickstart\n", ""),
+    ("/usr/lib/tmpfiles.d/$pkgname.conf", "/etc/tmpfiles.d/$pkgname.conf"),
+)
+FILES = """usr/bin/holdfast
+usr/include/holdfast/holdfast.hpp
+usr/include/holdfast/rabbitmq.hpp
+usr/include/holdfast/testing/server.hpp
+usr/lib/libholdfast.so
+usr/lib/libholdfast.so.MINOR
+usr/lib/libholdfast.so.VERSION
+usr/lib/libholdfast_rabbitmq.so.VERSION
+usr/lib/libholdfast_rabbitmq_testing.so.VERSION
+usr/lib/libholdfast_testing.so.VERSION
+usr/lib/cmake/holdfast/holdfastConfig.cmake
+usr/lib/cmake/holdfast/holdfastRabbitmqSharedTargets.cmake
+usr/lib/pkgconfig/holdfast.pc
+usr/lib/tmpfiles.d/holdfast.conf
+usr/share/bash-completion/completions/holdfast
+usr/share/licenses/holdfast/LICENSE
+usr/share/man/man1/holdfast.1.gz
+usr/share/zsh/site-functions/_holdfast""".splitlines()
+
+
+@contextlib.contextmanager
+def compiler_cache(root):
+    """Yields the environment in which ccache of the root uses the objects of earlier runs. This test and rpm.py build in
+    the same folder of their roots, with the same flags, so most objects are the same."""
+    kept, used = debian.cache() / "ccache", root.folder / "test/ccache"
+    if kept.exists():
+        shutil.copytree(kept, used)
+    used.mkdir(exist_ok=True)
+    root.run("chown -R 1000:1000 /test/ccache")
+    try:
+        yield {"CCACHE_DIR": "/test/ccache", "CCACHE_NOHASHDIR": "1", "CCACHE_MAXSIZE": "200M",
+               "CMAKE_CXX_COMPILER_LAUNCHER": "ccache",
+               "CMAKE_BUILD_PARALLEL_LEVEL": os.environ.get("HOLDFAST_JOBS", "2")}  # fmt: skip
+    finally:
+        new = kept.with_name(f"ccache.{os.getpid()}")
+        shutil.copytree(used, new)
+        shutil.rmtree(kept, ignore_errors=True)
+        new.rename(kept)
+
+
+def run_makepkg(root, archive, text):
+    """Runs makepkg as a user beside the archive, with that text of the PKGBUILD. Returns the package's file."""
+    build = archive.parent
+    expect(text.count("sha256sums=(SKIP)") == 1, f"{PKGBUILD} has no checksum to fill in")
+    checksum = hashlib.sha256(archive.read_bytes()).hexdigest()
+    (build / "PKGBUILD").write_text(text.replace("(SKIP)", f"({checksum})"), encoding="utf-8")
+    (root.folder / "test/makepkg.conf").write_text(CONF, encoding="utf-8")
+    with compiler_cache(root) as environment:
+        said = root.run(f"chown -R 1000:1000 /{BUILD} && cd /{BUILD} && setpriv --reuid 1000 --regid 1000 --clear-groups "
+                        "makepkg --config /test/makepkg.conf --nodeps --nocolor", HOME=f"/{BUILD}", **environment)
+    expect("working, with fencing token" in said, f"check() did not run README's program:\n{said[-3000:]}")
+    warned = re.findall("^==> WARNING: .*", said, re.MULTILINE)
+    wrong = [line for line in warned if "Skipping dependency checks" not in line]
+    expect(not wrong, f"makepkg warns: {wrong}")
+    made = list(build.glob("*.pkg.tar.zst"))
+    expect(len(made) == 1, f"makepkg made {made}")
+    return made[0]
+
+
+def make_package(root, folder, version):
+    build = root.folder / BUILD
+    build.mkdir()
+    package = run_makepkg(root, release.write_archive(version, build), (ROOT / PKGBUILD).read_text(encoding="utf-8"))
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copy(package, folder)
+
+
+def fields(text):
+    found = {}
+    for name, value in re.findall(r"^(\w+) = (.*)$", text, re.MULTILINE):
+        found.setdefault(name, []).append(value)
+    return found
+
+
+def check_about(root, version):
+    about = fields(root.run("bsdtar -xOf /test/made/*.zst .PKGINFO"))
+    minor = version.rpartition(".")[0]
+    expect(about["pkgname"] == ["holdfast"] and about["pkgver"] == [f"{version}-1"], f".PKGINFO: {about}")
+    expect(set(about["depend"]) == DEPENDS, f".PKGINFO: it depends on {about['depend']}")
+    provided = {f"lib{name}.so={minor}-64" for name in ("holdfast", "holdfast_rabbitmq")}
+    expect(set(about["provides"]) == provided, f".PKGINFO: it provides {about['provides']}")
+    expect(about["license"] == ["BSL-1.0"], f".PKGINFO: its licence is {about['license']}")
+    return int(about["size"][0])
+
+
+def check_files(root, version):
+    listed = root.run("bsdtar -tf /test/made/*.zst").split()
+    minor = version.rpartition(".")[0]
+    wanted = [each.replace("VERSION", version).replace("MINOR", minor) for each in FILES]
+    missing = [each for each in wanted if each not in listed]
+    expect(not missing, f"the package lacks {missing}")
+    other = [each for each in listed if not re.match(r"usr/|\.(PKGINFO|BUILDINFO|MTREE)$", each)]
+    other += [each for each in listed if each.endswith((".a", ".la", ".pyc")) or "/x86_64-linux-gnu/" in each]
+    expect(not other, f"the package has {other}, too")
+    owners = root.run("bsdtar --numeric-owner -tvf /test/made/*.zst | awk '{ print $3 \":\" $4 }' | sort -u").split()
+    expect(owners == ["0:0"], f"the files belong to {owners}")
+    return len([each for each in listed if not each.endswith("/")])
+
+
+def check_life(root, version):
+    """pacman installs the package below a folder, without its dependencies, and removes it."""
+    pacman = "pacman --root /test/installed --dbpath /test/installed/db --noconfirm"
+    root.run(f"mkdir -p /test/installed/db && {pacman} -U --nodeps --nodeps /test/made/*.zst")
+    inside = "LD_LIBRARY_PATH=/test/installed/usr/lib /test/installed/usr/bin/holdfast --version"
+    expect(version in root.run(inside), "the installed program does not run")
+    needed = root.run("find /test/installed/usr/bin /test/installed/usr/lib -type f | xargs readelf -d 2>/dev/null")
+    for library in set(re.findall(r"NEEDED.*\[(.*)\]", needed)):
+        owner = [package for pattern, package in OWNERS if re.match(pattern, library)]
+        expect(owner, f"it needs {library}, whose package this test does not know")
+        expect(owner[0] is None or owner[0] in DEPENDS, f"it needs {library}, and does not depend on {owner[0]}")
+    expect("/test" not in root.run("readelf -d /test/installed/usr/bin/holdfast"), "the program has a path of the build")
+    root.run(f"{pacman} -R holdfast")
+    left = root.run("find /test/installed -path /test/installed/db -prune -o -type f -print")
+    expect(not left.replace("/test/installed/var/log/pacman.log", "").strip(), f"removal leaves {left}")
+
+
+def check(root, package, version):
+    """All checks of a package. Returns how many files it has, and their size."""
+    made = root.folder / "test/made"
+    shutil.rmtree(made, ignore_errors=True)
+    shutil.rmtree(root.folder / "test/installed", ignore_errors=True)
+    made.mkdir()
+    shutil.copy(package, made)
+    size = check_about(root, version)
+    count = check_files(root, version)
+    check_life(root, version)
+    return count, size
+
+
+def self_test(root, version):
+    build = root.folder / BUILD
+    text = (ROOT / PKGBUILD).read_text(encoding="utf-8")
+
+    def try_out(changed):
+        shutil.rmtree(build, ignore_errors=True)
+        build.mkdir()
+        archive = build / f"holdfast-{version}.tar.gz"
+        run(["tar", "-czf", archive, "-C", root.folder / "test", f"holdfast-{version}"])
+        check(root, run_makepkg(root, archive, changed), version)
+
+    stand_in.make(root.folder / f"test/holdfast-{version}")
+    try_out(text)
+    print("  the right PKGBUILD passes", flush=True)
+    for old, new in MISTAKES:
+        expect(text.count(old) == 1, f"{PKGBUILD} does not say {old} once")
+        try:
+            try_out(text.replace(old, new))
+        except Failure as failure:
+            lines = [line for line in str(failure).splitlines() if line.strip()]
+            print(f"  noticed: {new.strip() or 'no ' + old.strip()}: {lines[-1].strip()[-120:]}", flush=True)
+            continue
+        raise Failure(f"not noticed: {new!r} in place of {old!r}")
+
+
+def main():
+    words = sys.argv[1:]
+    if words not in ([], ["--self-test"]) and (len(words) != 2 or words[0] != "--packages"):
+        asked = words in (["-h"], ["--help"])
+        print(__doc__.strip(), file=sys.stdout if asked else sys.stderr)
+        return 0 if asked else 2
+    if os.geteuid() != 0:
+        print("This test must be run by root, because it makes a root of Debian.")
+        return 77
+    version = re.search(r"^pkgver=(.*)$", (ROOT / PKGBUILD).read_text(encoding="utf-8"), re.MULTILINE)[1]
+    with tempfile.TemporaryDirectory(prefix="holdfast-arch-") as name:
+        work = pathlib.Path(name)
+        root = debian.Root(work / "root", "bookworm", TOOLS)
+        if words == ["--self-test"]:
+            self_test(root, version)
+            return 0
+        kept = pathlib.Path(words[1]).resolve() if words else work / "made"
+        if not list(kept.glob("*.zst")):
+            make_package(root, kept, version)
+        [package] = kept.glob("*.zst")
+        count, unpacked = check(root, package, version)
+        size = package.stat().st_size
+        print(f"  {package.name}: {size:,} bytes, {count} files of {unpacked:,} bytes; installed, run and removed by pacman")
+    print("figures: " + json.dumps({"test": "arch", "bytes": size, "files": count}))
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except Failure as failure:
+        print(failure)
+        sys.exit(1)
