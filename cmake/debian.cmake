@@ -6,19 +6,8 @@
 set(HOLDFAST_DEBIAN_REVISION 1 CACHE STRING "The revision of the Debian packages, behind the version of holdfast")
 set(HOLDFAST_DEBIAN_MAINTAINER "The holdfast authors <holdfast@localhost>" CACHE STRING "The maintainer of the packages")
 
-# The packages have exactly these parts, so that the same source always makes the same packages.
-foreach(part IN ITEMS HOLDFAST_BOTH_KINDS HOLDFAST_TESTING HOLDFAST_TLS HOLDFAST_RABBITMQ
-    HOLDFAST_BUILD_PROGRAM HOLDFAST_INSTALL)
-  if(NOT ${part})
-    message(FATAL_ERROR "Debian packages need ${part}=ON.")
-  endif()
-endforeach()
-if(NOT TARGET holdfast_manual)
-  message(FATAL_ERROR "Debian packages need the manual of the program, for which Python makes it.")
-endif()
-if(NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr" OR HOLDFAST_HEADER_ONLY_BOOST)
-  message(FATAL_ERROR "Debian packages need CMAKE_INSTALL_PREFIX=/usr and HOLDFAST_HEADER_ONLY_BOOST=OFF.")
-endif()
+include(cmake/packages.cmake)
+holdfast_package_parts(Debian)
 
 # --- Files that all packages have. The time is that of the commit, if SOURCE_DATE_EPOCH is.
 
@@ -31,17 +20,12 @@ string(REPLACE "\n" "\n " license "${license}")
 set(HOLDFAST_DEBIAN_VERSION ${PROJECT_VERSION}-${HOLDFAST_DEBIAN_REVISION})
 configure_file(cmake/debian/copyright.in ${CMAKE_CURRENT_BINARY_DIR}/debian/copyright @ONLY)
 configure_file(cmake/debian/changelog.in ${CMAKE_CURRENT_BINARY_DIR}/debian/changelog.Debian @ONLY)
-install(FILES cmake/debian/tmpfiles.conf DESTINATION lib/tmpfiles.d RENAME holdfast.conf COMPONENT holdfast_tools)
 
 # --- What is the same in all packages.
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
-set(CPACK_PACKAGE_VENDOR holdfast)
 set(CPACK_PACKAGE_CONTACT "${HOLDFAST_DEBIAN_MAINTAINER}")
-set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
-set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ
-  WORLD_EXECUTE)
 set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/cmake/debian/finish.cmake)
 set(CPACK_HOLDFAST_FILES ${CMAKE_CURRENT_BINARY_DIR}/debian) # for finish.cmake
 set(CPACK_DEBIAN_PACKAGE_RELEASE ${HOLDFAST_DEBIAN_REVISION})
@@ -55,14 +39,13 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_CURRENT_BINARY_DIR})
 
 # --- The packages.
 
-set(CPACK_COMPONENTS_ALL "")
-# holdfast_debian_package(COMPONENT NAME SECTION SUMMARY TEXT DEPENDS...)
-macro(holdfast_debian_package component name section summary text)
+# holdfast_debian_package(COMPONENT NAME SECTION DEPENDS...)
+macro(holdfast_debian_package component name section)
   list(APPEND CPACK_COMPONENTS_ALL ${component})
   string(TOUPPER ${component} upper)
   set(CPACK_DEBIAN_${upper}_PACKAGE_NAME ${name})
   set(CPACK_DEBIAN_${upper}_PACKAGE_SECTION ${section})
-  set(CPACK_COMPONENT_${upper}_DESCRIPTION "${summary}\n${text}")
+  set(CPACK_COMPONENT_${upper}_DESCRIPTION "${${component}_summary}\n${${component}_text}")
   set(depends ${ARGN})
   if(NOT ${section} STREQUAL "admin")
     set(CPACK_DEBIAN_${upper}_PACKAGE_MULTIARCH same) # CMake 3.31 and later know it
@@ -75,25 +58,13 @@ set(same "(= ${HOLDFAST_DEBIAN_VERSION})")
 set(runtime libholdfast${HOLDFAST_SOVERSION})
 set(rabbitmq_runtime libholdfast-rabbitmq${HOLDFAST_SOVERSION})
 set(boost ${Boost_VERSION_MAJOR}.${Boost_VERSION_MINOR})
-set(about "holdfast limits how many processes of a cluster hold a slot at the same time.
-It waits without threads or polling, and notices when a slot is lost.
-
-This package has")
-holdfast_debian_package(holdfast_runtime ${runtime} libs
-  "distributed semaphores, mutexes and leader election over Consul" "${about} the shared library.")
+holdfast_debian_package(holdfast_runtime ${runtime} libs)
 holdfast_debian_package(holdfast_development libholdfast-dev libdevel
-  "distributed semaphores over Consul for C++20 (development files)"
-  "${about} the headers, the static library, files for CMake\nand pkg-config, and a model of Consul for tests."
   "${runtime} ${same}" libboost${boost}-dev libboost-json${boost}-dev libssl-dev)
-holdfast_debian_package(holdfast_rabbitmq_runtime ${rabbitmq_runtime} libs "distributed semaphores on a RabbitMQ broker"
-  "${about} the shared library for semaphores on RabbitMQ." "${runtime} ${same}")
+holdfast_debian_package(holdfast_rabbitmq_runtime ${rabbitmq_runtime} libs "${runtime} ${same}")
 holdfast_debian_package(holdfast_rabbitmq_development libholdfast-rabbitmq-dev libdevel
-  "distributed semaphores on RabbitMQ for C++20 (development files)"
-  "${about} the headers, the static library, files for CMake\nand pkg-config, and a model of RabbitMQ for tests."
   "${rabbitmq_runtime} ${same}" "libholdfast-dev ${same}" librabbitmq-dev)
-holdfast_debian_package(holdfast_tools holdfast-tools admin "run commands under distributed locks of Consul"
-  "${about} the program holdfast, which runs a command while\nit holds a slot, and the directory in which the processes of a host notice\neach other's deaths."
-  "${runtime} ${same}" "${rabbitmq_runtime} ${same}")
+holdfast_debian_package(holdfast_tools holdfast-tools admin "${runtime} ${same}" "${rabbitmq_runtime} ${same}")
 
 foreach(library IN ITEMS HOLDFAST_RUNTIME HOLDFAST_RABBITMQ_RUNTIME)
   # CPack makes scripts that call ldconfig, unless it is given some. Debian wants a trigger instead. CPack leaves out
