@@ -15,10 +15,17 @@ import re
 import sys
 
 LIBRARY = "CMakeLists.txt", r"project\(holdfast VERSION ([\d.]+)"
+FULL = {
+    "packaging/arch/PKGBUILD": r"\bpkgver=([\d.]+)",
+    "packaging/vcpkg/holdfast/vcpkg.json": r'"version": "([\d.]+)"',
+    "doc/reference/packages.md": r"\nholdfast/([\d.]+)\n",
+}
 MINOR = {
+    "doc/reference/packages.md": r"find_package\(holdfast ([\d.]+)",
     "README.md": r"find_package\(holdfast ([\d.]+)",
     "example/test_your_code/CMakeLists.txt": r"find_package\(holdfast ([\d.]+)",
     "test/package/CMakeLists.txt": r"find_package\(holdfast ([\d.]+)",
+    "test/package/examples/CMakeLists.txt": r"find_package\(holdfast ([\d.]+)",
 }
 HEADER = "include/holdfast/version.hpp"
 CMAKE = [
@@ -45,6 +52,7 @@ def problems(read):
     numbers = [said(HEADER, rf"#define HOLDFAST_VERSION_{part} (\d+)") for part in ("MAJOR", "MINOR", "PATCH")]
     claims = [(HEADER, ".".join(numbers), library)]
     claims.append((HEADER, said(HEADER, r'#define HOLDFAST_VERSION_STRING "(.*)"'), library))
+    claims += [(file, said(file, pattern), library) for file, pattern in FULL.items()]
     claims += [(file, said(file, pattern), library.rpartition(".")[0]) for file, pattern in MINOR.items()]
     claims += [(file, said(file, pattern), cmake) for file, pattern in CMAKE[1:]]
     claims.append((PRESETS, KNOWS_PRESETS.get(json.loads(read(PRESETS))["version"], "an unknown version"), cmake))
@@ -58,7 +66,7 @@ def read(file):
 def self_test():
     """Changes each number that is checked in its file, and checks that the change is found."""
     changes = [(HEADER, r"_MAJOR (\d)"), (HEADER, r"\d(?=[\d.]*\"\n)"), (PRESETS, r'(?<="version": )\d')]
-    changes += [(file, pattern) for file, pattern in [*MINOR.items(), *CMAKE, LIBRARY]]
+    changes += [(file, pattern) for file, pattern in [*FULL.items(), *MINOR.items(), *CMAKE, LIBRARY]]
     for file, pattern in changes:
         found = re.search(pattern, read(file), re.MULTILINE)
         assert found, (file, pattern)
