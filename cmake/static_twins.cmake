@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSL-1.0
 
 # Static libraries beside the shared ones. Each consists of the objects of the other library, so nothing is compiled
-# twice. Both kinds have the same names of targets in the installed package.
+# twice. Both kinds have the same names of targets in the installed package. They are installed if HOLDFAST_BOTH_KINDS is
+# set. Otherwise only tests link them, because a shared library hides its internals.
 
 function(holdfast_static_twin name)
   set(twin ${name}_static)
@@ -20,6 +21,8 @@ function(holdfast_static_twin name)
     get_target_property(linked ${name} ${CMAKE_MATCH_1})
     list(FILTER linked EXCLUDE REGEX LINK_ONLY) # they are private, and come again
     list(TRANSFORM linked REPLACE "^(holdfast|holdfast_rabbitmq)$" "\\1_static")
+    list(TRANSFORM linked REPLACE "holdfast::holdfast" "holdfast_static")
+    list(TRANSFORM linked REPLACE "holdfast::(rabbitmq_testing|rabbitmq|testing)" "holdfast_\\1_static")
     target_link_libraries(${twin} ${keyword} ${linked})
   endforeach()
   foreach(property IN ITEMS INTERFACE_INCLUDE_DIRECTORIES INTERFACE_COMPILE_FEATURES)
@@ -43,6 +46,10 @@ foreach(group IN ITEMS holdfast:HOLDFAST_LIBRARIES:development:holdfast
       holdfast_static_twin(${library})
       list(APPEND twins ${library}_static)
     endforeach()
+    if(NOT HOLDFAST_BOTH_KINDS OR NOT HOLDFAST_INSTALL)
+      set_target_properties(${twins} PROPERTIES EXCLUDE_FROM_ALL ON)
+      continue()
+    endif()
     install(TARGETS ${twins} EXPORT ${export}_static ARCHIVE COMPONENT holdfast_${component})
     install(EXPORT ${export}_static NAMESPACE holdfast:: FILE ${file}StaticTargets.cmake
       DESTINATION ${HOLDFAST_CMAKE_DIR} COMPONENT holdfast_${component})

@@ -59,7 +59,7 @@ def rules_between(begin, end):
     return rules
 
 
-rules_of_stores = rules_between("/// Where sessions, the record and the entries are kept", "class store {")
+rules_of_stores = rules_between("/// Where sessions, the record and the entries are kept", "class HOLDFAST_INTERNAL store {")
 rules_of_links = rules_between("/// How it answers:", "/// The methods of each request")
 
 

@@ -34,7 +34,7 @@ def parameters(text, at):
 def operations(text):
     """The class ("" for none), name, line and parameters of each operation in a header."""
     text = re.sub(r"//[^\n]*", "", text)
-    begins = [(m.start(), m[1]) for m in re.finditer(r"^class (\w+)[^;{]*\{", text, re.MULTILINE)]
+    begins = [(m.start(), m[1]) for m in re.finditer(r"^class (?:HOLDFAST_EXPORT )?(\w+)[^;{]*\{", text, re.MULTILINE)]
     begins += [(m.start(), "") for m in re.finditer(r"^\};", text, re.MULTILINE)]
     for match in re.finditer(r"\bauto (\w+)\(", text):
         given = parameters(text, match.end())

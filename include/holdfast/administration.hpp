@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <holdfast/consul/client.hpp>
+#include <holdfast/detail/export.hpp>
 #include <holdfast/detail/initiation.hpp>
 #include <holdfast/diagnostics.hpp>
 #include <holdfast/error.hpp>
@@ -56,10 +57,11 @@ struct administration_command {
   consul::request_options request{};
 };
 
-asio::any_io_executor executor_of(const administrator&) noexcept;
-void start_command(const std::shared_ptr<administrator>&, administration_command, pending<>&&);
-void start_command(const std::shared_ptr<administrator>&, administration_command, pending<swept>&&);
-void start_command(const std::shared_ptr<administrator>&, administration_command, pending<semaphore_status>&&);
+HOLDFAST_EXPORT asio::any_io_executor executor_of(const administrator&) noexcept;
+HOLDFAST_EXPORT void start_command(const std::shared_ptr<administrator>&, administration_command, pending<>&&);
+HOLDFAST_EXPORT void start_command(const std::shared_ptr<administrator>&, administration_command, pending<swept>&&);
+HOLDFAST_EXPORT void start_command(const std::shared_ptr<administrator>&, administration_command,
+                                   pending<semaphore_status>&&);
 
 template <class Token, class... Results>
 concept command_token = asio::completion_token_for<Token, void(error_code, Results...)>;
@@ -122,7 +124,7 @@ concept command_token = asio::completion_token_for<Token, void(error_code, Resul
 ///   co_await admin.open();
 /// }
 /// ```
-class semaphore_administration {
+class HOLDFAST_EXPORT semaphore_administration {
 public:
   using executor_type = asio::any_io_executor;
 

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <holdfast/detail/export.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -55,7 +56,7 @@ struct diagnostics {
   std::optional<queue_report> queue{};
 
   /// Returns all fields as one line, for logs.
-  std::string to_string() const;
+  HOLDFAST_EXPORT std::string to_string() const;
   bool operator==(const diagnostics&) const = default;
 };
 

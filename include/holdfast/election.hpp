@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <holdfast/detail/export.hpp>
 #include <holdfast/diagnostics.hpp>
 #include <holdfast/lock_store.hpp>
 #include <holdfast/mutex.hpp>
@@ -37,11 +38,12 @@ class election_impl;
 class observation;
 class statistics_access;
 
-asio::any_io_executor executor_of(const election_impl&) noexcept;
-asio::any_io_executor executor_of(const observation&) noexcept;
-void start_campaign(const election_impl&, std::string value, const operation_options& options, pending<hold>&&);
-void start_proclaim(const std::shared_ptr<slot_impl>&, std::string value, diagnostics*, pending<>&&);
-void start_next(const std::shared_ptr<observation>&, diagnostics*, pending<std::optional<leader>>&&);
+HOLDFAST_EXPORT asio::any_io_executor executor_of(const election_impl&) noexcept;
+HOLDFAST_EXPORT asio::any_io_executor executor_of(const observation&) noexcept;
+HOLDFAST_EXPORT void start_campaign(const election_impl&, std::string value, const operation_options& options,
+                                    pending<hold>&&);
+HOLDFAST_EXPORT void start_proclaim(const std::shared_ptr<slot_impl>&, std::string value, diagnostics*, pending<>&&);
+HOLDFAST_EXPORT void start_next(const std::shared_ptr<observation>&, diagnostics*, pending<std::optional<leader>>&&);
 
 }  // namespace detail
 
@@ -50,7 +52,7 @@ void start_next(const std::shared_ptr<observation>&, diagnostics*, pending<std::
 ///
 /// Like any slot, the leadership can be lost at any time. A process that was paused may still believe that it leads. So
 /// protect what the leader writes by the `fencing_token` or `fence_checks`.
-class leadership : public held_mutex {
+class HOLDFAST_EXPORT leadership : public held_mutex {
 public:
   /// Creates an empty handle.
   leadership() noexcept = default;
@@ -134,7 +136,7 @@ private:
 ///   }
 /// }
 /// ```
-class election_observer {
+class HOLDFAST_EXPORT election_observer {
 public:
   using executor_type = asio::any_io_executor;
 
@@ -220,7 +222,7 @@ private:
 ///   co_await term.resign();
 /// }
 /// ```
-class election {
+class HOLDFAST_EXPORT election {
 public:
   using executor_type = asio::any_io_executor;
 

@@ -6,6 +6,7 @@
 #include <boost/system/error_code.hpp>
 #include <boost/system/system_error.hpp>
 #include <holdfast/detail/build.hpp>
+#include <holdfast/detail/export.hpp>
 #include <iosfwd>
 #include <string_view>
 
@@ -76,13 +77,13 @@ enum class condition {
   misuse,           ///< the caller's arguments or configuration are wrong
 };
 
-const boost::system::error_category& error_category() noexcept;
-const boost::system::error_category& condition_category() noexcept;
-error_code make_error_code(error e) noexcept;
+HOLDFAST_EXPORT const boost::system::error_category& error_category() noexcept;
+HOLDFAST_EXPORT const boost::system::error_category& condition_category() noexcept;
+HOLDFAST_EXPORT error_code make_error_code(error e) noexcept;
 /// The name of the enumerator, for logs and metrics: "timed_out".
-std::string_view to_string(error e) noexcept;
-std::ostream& operator<<(std::ostream& out, error e);
-boost::system::error_condition make_error_condition(condition c) noexcept;
+HOLDFAST_EXPORT std::string_view to_string(error e) noexcept;
+HOLDFAST_EXPORT std::ostream& operator<<(std::ostream& out, error e);
+HOLDFAST_EXPORT boost::system::error_condition make_error_condition(condition c) noexcept;
 
 }  // namespace holdfast
 

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <holdfast/detail/export.hpp>
 #include <holdfast/diagnostics.hpp>
 #include <holdfast/error.hpp>
 #include <memory>
@@ -15,7 +16,7 @@ namespace holdfast {
 /// key and the cause. It consists of `diagnostics::to_string`, followed by the message of the code unless that is
 /// included already. A handler for `system_error` catches it, too. It is also the base of `slot_lost_error`, whose
 /// `what()` begins with the reason of the loss.
-class error_with_diagnostics : public system_error {
+class HOLDFAST_EXPORT error_with_diagnostics : public system_error {
 public:
   error_with_diagnostics(const error_code& ec, const diagnostics& why);
 

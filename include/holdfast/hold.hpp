@@ -5,6 +5,7 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <chrono>
+#include <holdfast/detail/export.hpp>
 #include <holdfast/detail/initiation.hpp>
 #include <holdfast/diagnostics.hpp>
 #include <holdfast/error.hpp>
@@ -42,17 +43,17 @@ constexpr std::string_view to_string(slot_state state) noexcept {
   }
   return "unknown";
 }
-std::ostream& operator<<(std::ostream& out, slot_state state);
+HOLDFAST_EXPORT std::ostream& operator<<(std::ostream& out, slot_state state);
 
 namespace detail {
 
 class hold_impl;
 
-const asio::any_io_executor& executor_of(const hold_impl&) noexcept;
-void start_release(const std::shared_ptr<hold_impl>&, pending<>&&);
-void start_wait_lost(const std::shared_ptr<hold_impl>&, pending<loss_reason>&&);
-void start_wait_revoked(const std::shared_ptr<hold_impl>&, pending<>&&);
-const std::shared_ptr<hold_impl>& impl_of(const hold&) noexcept;
+HOLDFAST_EXPORT const asio::any_io_executor& executor_of(const hold_impl&) noexcept;
+HOLDFAST_EXPORT void start_release(const std::shared_ptr<hold_impl>&, pending<>&&);
+HOLDFAST_EXPORT void start_wait_lost(const std::shared_ptr<hold_impl>&, pending<loss_reason>&&);
+HOLDFAST_EXPORT void start_wait_revoked(const std::shared_ptr<hold_impl>&, pending<>&&);
+HOLDFAST_EXPORT const std::shared_ptr<hold_impl>& impl_of(const hold&) noexcept;
 
 }  // namespace detail
 
@@ -61,7 +62,7 @@ const std::shared_ptr<hold_impl>& impl_of(const hold&) noexcept;
 ///
 /// The class comment of `slot` says when a hold is lost, and has the rules for completion tokens, threads, lifetimes
 /// and fork().
-class hold {
+class HOLDFAST_EXPORT hold {
 public:
   /// Creates an empty handle.
   hold() noexcept = default;

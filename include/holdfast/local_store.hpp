@@ -6,6 +6,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/execution_context.hpp>
 #include <concepts>
+#include <holdfast/detail/export.hpp>
 #include <holdfast/lock_store.hpp>
 #include <memory>
 
@@ -48,7 +49,7 @@ class local_context;
 ///   say("lost in the test: " + std::string(to_string(why)));
 /// }
 /// ```
-class local_store {
+class HOLDFAST_EXPORT local_store {
 public:
   using executor_type = asio::any_io_executor;
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <holdfast/consul/client.hpp>
+#include <holdfast/detail/export.hpp>
 #include <memory>
 
 namespace holdfast {
@@ -20,7 +21,7 @@ class store_factory;
 /// Threads: const members may be called from any thread at any time.
 ///
 /// Lifetimes: it is cheap to copy. It may be destroyed as soon as the locks are constructed.
-class lock_store {
+class HOLDFAST_EXPORT lock_store {
 public:
   // NOLINTNEXTLINE(google-explicit-constructor): a client is a complete store, and the conversion loses nothing.
   lock_store(consul::client client);

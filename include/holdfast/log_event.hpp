@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <holdfast/detail/export.hpp>
 #include <holdfast/fencing_token.hpp>
 #include <holdfast/log_kind.hpp>
 #include <holdfast/loss_reason.hpp>
@@ -36,16 +37,16 @@ struct log_event {
   /// and the last one of them tells how many there were.
   std::uint64_t left_out = 0;
 
-  holdfast::severity severity() const noexcept;
+  HOLDFAST_EXPORT holdfast::severity severity() const noexcept;
   /// One line for people, without a line end. Control characters, invalid UTF-8, line separators and characters that
   /// change the direction of text are escaped, so that no field can forge another line. doc/trouble.md explains each
   /// line. A minor version may change it. Programs should read the fields.
-  std::string text() const;
+  HOLDFAST_EXPORT std::string text() const;
   bool operator==(const log_event&) const = default;
 };
 
-std::string_view to_string(log_kind kind) noexcept;
-std::string_view to_string(severity level) noexcept;
+HOLDFAST_EXPORT std::string_view to_string(log_kind kind) noexcept;
+HOLDFAST_EXPORT std::string_view to_string(severity level) noexcept;
 
 /// Gets the events of a lock or of a client, one at a time, on the client's strand. It must return quickly. An
 /// exception from it leaves through `io_context::run()`.

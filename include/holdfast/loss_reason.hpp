@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <holdfast/detail/export.hpp>
 #include <iosfwd>
 #include <string_view>
 
@@ -47,6 +48,6 @@ constexpr std::string_view to_string(loss_reason reason) noexcept {
   }
   return "unknown";
 }
-std::ostream& operator<<(std::ostream& out, loss_reason reason);
+HOLDFAST_EXPORT std::ostream& operator<<(std::ostream& out, loss_reason reason);
 
 }  // namespace holdfast

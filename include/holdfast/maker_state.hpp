@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <holdfast/detail/export.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,6 +31,6 @@ constexpr std::string_view to_string(maker_state state) noexcept {
 
 /// Looks for the file of the session in the run directory, `tuning::run_directory` or by default the usual one. This
 /// takes a few system calls, and sends nothing. Thread-safe. Throws nothing but `std::bad_alloc`.
-maker_state maker_of(const std::string& session, const std::optional<std::string>& run_directory = {});
+HOLDFAST_EXPORT maker_state maker_of(const std::string& session, const std::optional<std::string>& run_directory = {});
 
 }  // namespace holdfast

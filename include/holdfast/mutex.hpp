@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <holdfast/consul/client.hpp>
+#include <holdfast/detail/export.hpp>
 #include <holdfast/detail/initiation.hpp>
 #include <holdfast/diagnostics.hpp>
 #include <holdfast/lock_store.hpp>
@@ -40,16 +41,16 @@ namespace detail {
 /// A sequencer that `verify` checks, and the store for it.
 class verification;
 
-std::shared_ptr<verification> make_verification(const lock_store& where, sequencer claimed);
-asio::any_io_executor executor_of(const verification&) noexcept;
-void start_verify(const std::shared_ptr<verification>&, pending<bool>&&);
-void start_sequencer(const std::shared_ptr<slot_impl>&, pending<sequencer>&&);
+HOLDFAST_EXPORT std::shared_ptr<verification> make_verification(const lock_store& where, sequencer claimed);
+HOLDFAST_EXPORT asio::any_io_executor executor_of(const verification&) noexcept;
+HOLDFAST_EXPORT void start_verify(const std::shared_ptr<verification>&, pending<bool>&&);
+HOLDFAST_EXPORT void start_sequencer(const std::shared_ptr<slot_impl>&, pending<sequencer>&&);
 
 }  // namespace detail
 
 /// A held mutex, from an operation of `mutex` or from `mutex_set::try_lock`. It is a `slot` with `count()` 1. Pass its
 /// `sequencer_of` to other processes. Threads and lifetimes: as for `slot`.
-class held_mutex : public slot {
+class HOLDFAST_EXPORT held_mutex : public slot {
 public:
   /// Creates an empty handle.
   held_mutex() noexcept = default;
@@ -93,7 +94,7 @@ protected:
 ///   co_await mutex.close();
 /// }
 /// ```
-class mutex : public slot_source {
+class HOLDFAST_EXPORT mutex : public slot_source {
 public:
   /// Creates an empty object.
   mutex() noexcept = default;

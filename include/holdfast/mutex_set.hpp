@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <holdfast/detail/export.hpp>
 #include <holdfast/diagnostics.hpp>
 #include <holdfast/lock_store.hpp>
 #include <holdfast/mutex.hpp>
@@ -17,8 +18,8 @@ namespace holdfast {
 
 namespace detail {
 
-void start_try_lock(const std::shared_ptr<shell>&, const std::string& name, const operation_options& options,
-                    pending<hold>&&);
+HOLDFAST_EXPORT void start_try_lock(const std::shared_ptr<shell>&, const std::string& name,
+                                    const operation_options& options, pending<hold>&&);
 
 }  // namespace detail
 
@@ -65,7 +66,7 @@ void start_try_lock(const std::shared_ptr<shell>&, const std::string& name, cons
 ///   co_await locks.close();
 /// }
 /// ```
-class mutex_set : public slot_source {
+class HOLDFAST_EXPORT mutex_set : public slot_source {
 public:
   /// Creates an empty object.
   mutex_set() noexcept = default;

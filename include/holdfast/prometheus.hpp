@@ -7,6 +7,7 @@
 #include <functional>
 #include <holdfast/broker_statistics.hpp>
 #include <holdfast/consul/client.hpp>
+#include <holdfast/detail/export.hpp>
 #include <holdfast/election.hpp>
 #include <holdfast/semaphore_status.hpp>
 #include <holdfast/slot_source.hpp>
@@ -42,7 +43,7 @@ namespace holdfast {
 ///   return metrics.text();  // the reply to GET /metrics
 /// }
 /// ```
-class prometheus_text {
+class HOLDFAST_EXPORT prometheus_text {
 public:
   /// Maps the prefix, key or name of a lock to the value of its label `lock`. It should return few different values,
   /// because each of them makes about a hundred time series.
@@ -81,6 +82,6 @@ struct cluster_reading {
 
 /// Returns the cluster's view of semaphores in Prometheus' text format, for `holdfast export` and programs like it. It
 /// includes processes that do not use this library. Each prefix may occur once.
-std::string prometheus_text_of(const std::vector<cluster_reading>& all);
+HOLDFAST_EXPORT std::string prometheus_text_of(const std::vector<cluster_reading>& all);
 
 }  // namespace holdfast

@@ -7,6 +7,7 @@
 #include <boost/asio/async_result.hpp>
 #include <chrono>
 #include <cstdint>
+#include <holdfast/detail/export.hpp>
 #include <holdfast/diagnostics.hpp>
 #include <holdfast/error.hpp>
 #include <holdfast/lock_store.hpp>
@@ -97,7 +98,7 @@ namespace holdfast {
 ///   co_await sem.close();
 /// }
 /// ```
-class semaphore : public slot_source {
+class HOLDFAST_EXPORT semaphore : public slot_source {
 public:
   /// Creates an empty object.
   semaphore() noexcept = default;

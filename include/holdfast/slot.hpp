@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <holdfast/consul/txn.hpp>
+#include <holdfast/detail/export.hpp>
 #include <holdfast/fencing_token.hpp>
 #include <holdfast/hold.hpp>
 #include <memory>
@@ -19,8 +20,8 @@ namespace detail {
 
 class slot_impl;
 
-const asio::any_io_executor& executor_of(const slot_impl&) noexcept;
-std::shared_ptr<slot_impl> slot_impl_of(const slot&) noexcept;
+HOLDFAST_EXPORT const asio::any_io_executor& executor_of(const slot_impl&) noexcept;
+HOLDFAST_EXPORT std::shared_ptr<slot_impl> slot_impl_of(const slot&) noexcept;
 
 }  // namespace detail
 
@@ -69,7 +70,7 @@ std::shared_ptr<slot_impl> slot_impl_of(const slot&) noexcept;
 ///   say("lost: " + std::string(to_string(why)));
 /// }
 /// ```
-class slot : public hold {
+class HOLDFAST_EXPORT slot : public hold {
 public:
   /// Creates an empty handle.
   slot() noexcept = default;

@@ -7,6 +7,7 @@
 #include <boost/asio/async_result.hpp>
 #include <chrono>
 #include <cstdint>
+#include <holdfast/detail/export.hpp>
 #include <holdfast/detail/initiation.hpp>
 #include <holdfast/diagnostics.hpp>
 #include <holdfast/error.hpp>
@@ -47,9 +48,9 @@ inline acquire_request request_of(const operation_options& options, bool once = 
   return {.once = once, .within = within, .diag = diag, .trace_parent = trace_parent};
 }
 
-const asio::any_io_executor& executor_of(const shell&) noexcept;
-void start_acquire(const std::shared_ptr<shell>&, const acquire_request&, pending<hold>&&);
-void start_close(const std::shared_ptr<shell>&, pending<>&&);
+HOLDFAST_EXPORT const asio::any_io_executor& executor_of(const shell&) noexcept;
+HOLDFAST_EXPORT void start_acquire(const std::shared_ptr<shell>&, const acquire_request&, pending<hold>&&);
+HOLDFAST_EXPORT void start_close(const std::shared_ptr<shell>&, pending<>&&);
 
 template <class Token, class Held>
 concept slot_token = asio::completion_token_for<Token, void(error_code, Held)>;
@@ -64,7 +65,7 @@ concept slot_token = asio::completion_token_for<Token, void(error_code, Held)>;
 ///
 /// Threads: operations and const members may be called from any thread at any time. Assignment, move and destruction
 /// must not run at the same time as another call on the same object.
-class slot_source {
+class HOLDFAST_EXPORT slot_source {
 public:
   using executor_type = asio::any_io_executor;
 

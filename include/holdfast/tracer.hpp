@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <holdfast/detail/export.hpp>
 #include <holdfast/error.hpp>
 #include <holdfast/fencing_token.hpp>
 #include <holdfast/loss_reason.hpp>
@@ -38,7 +39,7 @@ struct span_end {
 };
 
 /// The user's record of one wait, hold or request.
-class trace_span {
+class HOLDFAST_EXPORT trace_span {
 public:
   /// Called without `ended` if the execution context is destroyed first.
   virtual ~trace_span() = default;
@@ -68,7 +69,7 @@ struct span_start {
 /// tracer: there it costs nothing.
 ///
 /// Objects that share a tracer may call it on several threads at the same time.
-class tracer {
+class HOLDFAST_EXPORT tracer {
 public:
   virtual ~tracer() = default;
   /// Called at the start of a wait or a request in its initiating function, on the caller's thread, and at the start of

@@ -21,6 +21,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <concepts>
 #include <exception>
+#include <holdfast/detail/export.hpp>
 #include <holdfast/error.hpp>
 #include <holdfast/error_with_diagnostics.hpp>
 #include <holdfast/loss_reason.hpp>
@@ -35,7 +36,7 @@ namespace holdfast {
 /// Thrown by `with_slot`, `with_lock` and `with_leadership` if the slot was lost. The code is `error::slot_lost`.
 /// `get_diagnostics()` returns `slot::loss_details`. If the body has thrown an exception other than operation_aborted,
 /// it is nested in this one (`std::rethrow_if_nested`).
-class slot_lost_error : public error_with_diagnostics {
+class HOLDFAST_EXPORT slot_lost_error : public error_with_diagnostics {
 public:
   slot_lost_error(loss_reason reason, const diagnostics& details);
   loss_reason reason() const noexcept { return reason_; }
@@ -48,7 +49,8 @@ namespace detail {
 
 /// `from_body` is the exception of the body, or null. It is nested unless it is a `system_error` with
 /// operation_aborted, which is the usual result of the cancellation that came with the loss.
-[[noreturn]] void throw_lost(loss_reason reason, const diagnostics& details, const std::exception_ptr& from_body);
+[[noreturn]] HOLDFAST_EXPORT void throw_lost(loss_reason reason, const diagnostics& details,
+                                             const std::exception_ptr& from_body);
 
 /// `Slot` is a class derived from `hold`. The body receives a reference to it.
 template <class Slot, class Body>

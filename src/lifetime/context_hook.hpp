@@ -4,6 +4,7 @@
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
+#include <holdfast/detail/export.hpp>
 #include <memory>
 #include <utility>
 
@@ -18,7 +19,7 @@ namespace holdfast::lifetime {
 /// later of the two waits for the other.
 ///
 /// In a child of fork() nothing is called, because the threads that may hold locks do not exist there.
-class context_hook {
+class HOLDFAST_INTERNAL context_hook {
 public:
   context_hook(const context_hook&) = delete;
   context_hook& operator=(const context_hook&) = delete;

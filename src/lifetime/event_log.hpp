@@ -6,6 +6,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
+#include <holdfast/detail/export.hpp>
 #include <holdfast/log_event.hpp>
 #include <memory>
 #include <mutex>
@@ -19,7 +20,7 @@ namespace holdfast::lifetime {
 /// Calls a user's log function on a strand. It posts each call, so that an exception from the function fails no
 /// operation. It limits storms of equal events: see `log_event::left_out`. All functions may be called on any thread,
 /// with locks held.
-class event_log final : public std::enable_shared_from_this<event_log>, private context_hook {
+class HOLDFAST_INTERNAL event_log final : public std::enable_shared_from_this<event_log>, private context_hook {
 public:
   using duration = std::chrono::steady_clock::duration;
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <holdfast/detail/export.hpp>
 
 namespace holdfast::lifetime {
 
@@ -14,7 +15,7 @@ namespace holdfast::lifetime {
 /// anything either, because another thread of the parent may have held the lock at the moment of the fork.
 ///
 /// The C library runs an at-fork handler, which counts: see platform/fork.hpp. Where there is none, no mark is foreign.
-class process_mark {
+class HOLDFAST_INTERNAL process_mark {
 public:
   /// Marks the calling process. The first mark registers the at-fork handler.
   process_mark();

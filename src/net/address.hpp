@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <holdfast/detail/export.hpp>
 #include <string>
 #include <string_view>
 
@@ -16,16 +17,16 @@ struct address {
   bool is_path = false;  ///< `host` is the path of a UNIX socket
 
   /// Returns `host:port`, with brackets around an IPv6 literal. For a UNIX socket, returns `localhost`.
-  std::string authority() const;
+  HOLDFAST_INTERNAL std::string authority() const;
   bool operator==(const address&) const = default;
 };
 
 /// Parses `host` or `host:port`, with brackets around an IPv6 literal. Without a port, leaves `out.port` as it is.
 /// Returns false, and does not change `out`, if the text has another form.
-bool parse_authority(std::string_view text, address& out);
+HOLDFAST_INTERNAL bool parse_authority(std::string_view text, address& out);
 
 /// Compares the scheme of a URI, of which the case does not matter. `lower` must be in lower case.
-bool is_scheme(std::string_view text, std::string_view lower) noexcept;
+HOLDFAST_INTERNAL bool is_scheme(std::string_view text, std::string_view lower) noexcept;
 
 /// Returns the path of a UNIX socket as an address. Its host is empty if the text cannot be such a path.
 address path_address(std::string_view path);
@@ -33,6 +34,6 @@ address path_address(std::string_view path);
 /// Returns the name or IP address that a certificate must be for. `host` is the host of an address or
 /// `tls.server_name`. Brackets, a zone and a final dot are removed. Returns an empty string if `host` is neither a name
 /// nor an IP address. A name that begins with a dot is not accepted, because OpenSSL would accept any subdomain for it.
-std::string certificate_name(std::string_view host);
+HOLDFAST_INTERNAL std::string certificate_name(std::string_view host);
 
 }  // namespace holdfast::net

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <holdfast/detail/export.hpp>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,7 +19,7 @@ namespace holdfast::net {
 bool has_a_name(const address& of);
 
 /// Looks up the IP addresses of hosts, and remembers them. Lives on the strand.
-class name_lookup {
+class HOLDFAST_INTERNAL name_lookup {
 public:
   using resolver = std::function<awaitable<resolution>(const strand_type&, const address&, time_point)>;
 

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <holdfast/detail/export.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,13 +11,13 @@
 namespace holdfast::net {
 
 /// Whether the character is one of RFC 3986's unreserved characters, which stand for themselves anywhere in a URI.
-bool is_unreserved(char c) noexcept;
+HOLDFAST_INTERNAL bool is_unreserved(char c) noexcept;
 
 /// Appends the text. All characters are percent-encoded but the unreserved ones and those of `kept`.
-void append_encoded(std::string& out, std::string_view text, std::string_view kept = {});
+HOLDFAST_INTERNAL void append_encoded(std::string& out, std::string_view text, std::string_view kept = {});
 
 /// Decodes a percent-encoded text. Returns nothing if two hexadecimal digits are missing behind a percent sign. All
 /// other characters stand for themselves, so a caller that accepts only some of them must check the text first.
-std::optional<std::string> percent_decoded(std::string_view text);
+HOLDFAST_INTERNAL std::optional<std::string> percent_decoded(std::string_view text);
 
 }  // namespace holdfast::net

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <boost/asio/generic/stream_protocol.hpp>
+#include <holdfast/detail/export.hpp>
 #include <holdfast/error.hpp>
 #include <vector>
 
@@ -23,6 +24,6 @@ struct resolution {
 /// Completes with the endpoints of an address, with the resolver's error, or with asio::error::timed_out at the
 /// deadline. A UNIX socket or an IP literal resolves at once. A name is resolved by the system's resolver. That may
 /// block a thread of Asio far beyond the deadline, and its late answer is dropped.
-awaitable<resolution> resolve(const strand_type& strand, const address& where, time_point deadline);
+HOLDFAST_INTERNAL awaitable<resolution> resolve(const strand_type& strand, const address& where, time_point deadline);
 
 }  // namespace holdfast::net

@@ -8,6 +8,7 @@
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <cstddef>
 #include <functional>
+#include <holdfast/detail/export.hpp>
 #include <holdfast/error.hpp>
 #include <holdfast/log_event.hpp>
 #include <holdfast/tls_options.hpp>
@@ -37,7 +38,7 @@ struct tls_failure {
 
 /// A TLS stream over a connected socket. The socket must outlive the stream. After the handshake, at most one read and
 /// one write may be pending. Closing the socket cancels them.
-class tls_stream {
+class HOLDFAST_INTERNAL tls_stream {
 public:
   virtual ~tls_stream() = default;
 
@@ -59,7 +60,7 @@ public:
 
 /// The TLS state that all connections of a client share: the certificates, and the sessions that can be resumed. If the
 /// files of the certificates have changed, `open` reads them again. Lives on the strand.
-class tls_client {
+class HOLDFAST_INTERNAL tls_client {
 public:
   virtual ~tls_client() = default;
   virtual std::unique_ptr<tls_stream> open(socket_type& below, const address& to) = 0;
@@ -70,7 +71,7 @@ public:
 /// early. Returns null if TLS is not needed and no file is named, or if TLS is not needed and the library was built
 /// without it. Throws `system_error`: invalid_option, which names the option and the file, or the system's certificate
 /// authorities; unsupported_scheme if TLS is needed and the library was built without it. `log` may not be empty.
-std::unique_ptr<tls_client> make_tls_client(const tls_options& options, std::function<void(log_event&&)> log,
-                                            bool is_needed);
+HOLDFAST_INTERNAL std::unique_ptr<tls_client> make_tls_client(const tls_options& options,
+                                                              std::function<void(log_event&&)> log, bool is_needed);
 
 }  // namespace holdfast::net

@@ -7,6 +7,7 @@
 #include <holdfast/consul/query.hpp>
 #include <holdfast/consul/session.hpp>
 #include <holdfast/consul/txn.hpp>
+#include <holdfast/detail/export.hpp>
 #include <holdfast/diagnostics.hpp>
 #include <holdfast/error.hpp>
 #include <optional>
@@ -21,12 +22,14 @@
 namespace holdfast::runtime {
 
 /// The event for the core that corresponds to the client's answer. `details` describe a failure to people.
-protocol::event::txn_done txn_done(protocol::request_id id, const error_code& ec, consul::txn_reply reply,
-                                   diagnostics details);
-protocol::event::prefix_listed prefix_listed(protocol::request_id id, const error_code& ec,
-                                             consul::answer<std::vector<consul::kv_entry>> answer, diagnostics details);
-protocol::event::key_watched key_watched(protocol::request_id id, const error_code& ec,
-                                         consul::answer<std::optional<consul::kv_entry>> answer, diagnostics details);
+HOLDFAST_INTERNAL protocol::event::txn_done txn_done(protocol::request_id id, const error_code& ec,
+                                                     consul::txn_reply reply, diagnostics details);
+HOLDFAST_INTERNAL protocol::event::prefix_listed prefix_listed(protocol::request_id id, const error_code& ec,
+                                                               consul::answer<std::vector<consul::kv_entry>> answer,
+                                                               diagnostics details);
+HOLDFAST_INTERNAL protocol::event::key_watched key_watched(protocol::request_id id, const error_code& ec,
+                                                           consul::answer<std::optional<consul::kv_entry>> answer,
+                                                           diagnostics details);
 protocol::event::node_seen node_seen(protocol::request_id id, const error_code& ec,
                                      const consul::answer<std::optional<consul::catalog_node>>& answer,
                                      diagnostics details);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <exception>
+#include <holdfast/detail/export.hpp>
 #include <holdfast/detail/initiation.hpp>
 #include <holdfast/diagnostics.hpp>
 #include <holdfast/error.hpp>
@@ -16,7 +17,7 @@ namespace holdfast::runtime {
 
 using detail::outcome;
 
-outcome failed(protocol::failure&& why, diagnostics* diag);
+HOLDFAST_INTERNAL outcome failed(protocol::failure&& why, diagnostics* diag);
 
 /// The outcome of an operation of the core. On failure, fills in `diag` if it is not null.
 inline outcome outcome_of(protocol::failure&& why, diagnostics* diag = nullptr) {
@@ -24,7 +25,7 @@ inline outcome outcome_of(protocol::failure&& why, diagnostics* diag = nullptr) 
   return {};
 }
 /// The outcome of a coroutine of the library that has thrown a `system_error`. Rethrows any other exception.
-outcome outcome_of(const std::exception_ptr& thrown);
+HOLDFAST_INTERNAL outcome outcome_of(const std::exception_ptr& thrown);
 
 /// The text of the exception without the text of its code.
 std::string reason_of(const system_error& failed);

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <functional>
+#include <holdfast/detail/export.hpp>
 #include <holdfast/options.hpp>
 #include <string>
 
@@ -45,7 +46,7 @@ protocol::failure wrong_name(const std::string& name);
 /// Checks the key of a mutex or of an election. Throws invalid_prefix.
 std::string checked_key(std::string key);
 /// Checks the timeout of a command. Throws invalid_option.
-std::chrono::milliseconds checked_timeout(std::chrono::milliseconds timeout);
+HOLDFAST_INTERNAL std::chrono::milliseconds checked_timeout(std::chrono::milliseconds timeout);
 /// Checks the value of a campaign or of a proclaim. Returns "host:pid" for an empty value. Throws invalid_option.
 std::string checked_value(std::string value);
 

@@ -8,6 +8,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <condition_variable>
 #include <cstdint>
+#include <holdfast/detail/export.hpp>
 #include <holdfast/log_event.hpp>
 #include <holdfast/slot_source.hpp>
 #include <holdfast/tracer.hpp>
@@ -55,7 +56,7 @@ struct shell_options {
 /// is released or lost, or the execution context is destroyed.
 ///
 /// In a child of fork(), or after the context has been destroyed, every function drops its arguments.
-class shell : public std::enable_shared_from_this<shell>, protected lifetime::context_hook {
+class HOLDFAST_INTERNAL shell : public std::enable_shared_from_this<shell>, protected lifetime::context_hook {
 public:
   using context_hook::process;
 

@@ -7,6 +7,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <chrono>
 #include <cstdint>
+#include <holdfast/detail/export.hpp>
 #include <holdfast/lock_store.hpp>
 #include <memory>
 #include <string>
@@ -23,7 +24,7 @@ namespace asio = boost::asio;
 
 /// Receives the answers of a store. The store holds a reference to its sink until the last answer is delivered, and the
 /// sink owns the store. A store that owes its sink an answer is therefore not destroyed before its context.
-class event_sink {
+class HOLDFAST_INTERNAL event_sink {
 public:
   virtual void deliver(protocol::core_event&& e) = 0;
 
@@ -136,7 +137,7 @@ using store_request =
 /// A store may ignore `session_name`, which is for people. A store whose requests always get an answer may ignore
 /// `timeout`. A store without health checks may ignore `node_checks`, which can only end sessions earlier. All other
 /// terms are binding. [terms_that_may_be_ignored_may_be_left_out]
-class store {
+class HOLDFAST_INTERNAL store {
 public:
   virtual ~store() = default;
 
@@ -168,7 +169,7 @@ struct store_terms {
 
 /// The implementation of a `lock_store`. Each lock has a store of its own, with its own terms. So has each object that
 /// only asks questions, for example an administrator.
-class store_factory {
+class HOLDFAST_INTERNAL store_factory {
 public:
   static lock_store lock_store_of(std::shared_ptr<const store_factory> factory) {
     return lock_store(std::move(factory));

@@ -45,7 +45,7 @@ def name_of(statement):
 def names(text):
     """Names at public places, in the order of the text."""
     found = list(MACRO.findall(text))
-    text = re.sub(r"^ *#.*(?:\\\n.*)*$", "", IGNORED.sub(" ", text), flags=re.MULTILINE)
+    text = re.sub(r"^ *#.*(?:\\\n.*)*$|\bHOLDFAST_EXPORT\b", "", IGNORED.sub(" ", text), flags=re.MULTILINE)
     # Each scope: kind, and whether its names are public.
     scopes, begin, at, depth = [("namespace", True)], 0, 0, 0
     while at < len(text):
@@ -106,16 +106,17 @@ namespace asio = boost::asio;
 namespace a { using b::other; enum class opaque : int; namespace detail { struct hidden { int x; }; void also_hidden(); }
 class forward;
 struct s { int field = 1; std::chrono::seconds time = std::chrono::hours(2); std::map<int, f(int)> pair{}; s() noexcept; ~s(); int call(int a, int b = g(1)) const { int local; } };
-class c : public s { int hidden_field; public: using type = int; explicit c(int); static c make(); private: void hidden_too(); };
+class HOLDFAST_EXPORT c : public s { int hidden_field; public: using type = int; explicit c(int); static c make(); private: void hidden_too(); };
 enum class e { one, two = 2 };
 inline constexpr std::chrono::seconds limit{15'000};
 template <class T, class U = f<T>> auto operation(T&& t) { return [] { int inner; }(); }
 // struct comment { int no; };
 bool operator==(const s&, const s&);
+HOLDFAST_EXPORT void exported();
 }
 """
     assert names(text) == ["MACRO", "s", "field", "time", "pair", "~s", "call", "c", "type", "make", "e", "one", "two", "limit",
-                           "operation"], names(text)
+                           "operation", "exported"], names(text)
 
 
 def main():

@@ -41,6 +41,7 @@ WARN_LOGFILE = {folder}/warnings
 # namespaces.
 FILTER = r"""
 /^ *\/\/\//s/\\/\\\\/g
+s/\bHOLDFAST_EXPORT //
 /^struct boost::/s/.*//
 /^template <>$/s/.*//
 """

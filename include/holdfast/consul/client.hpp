@@ -14,6 +14,7 @@
 #include <holdfast/consul/query.hpp>
 #include <holdfast/consul/session.hpp>
 #include <holdfast/consul/txn.hpp>
+#include <holdfast/detail/export.hpp>
 #include <holdfast/detail/initiation.hpp>
 #include <holdfast/error.hpp>
 #include <holdfast/error_with_diagnostics.hpp>
@@ -53,7 +54,7 @@ inline constexpr request_kind request_kinds[] = {
     request_kind::session_create, request_kind::session_renew, request_kind::session_destroy,
     request_kind::session_read,   request_kind::node_write,    request_kind::node_read};
 /// The name of the enumerator, for metrics: "kv_read".
-std::string_view to_string(request_kind kind) noexcept;
+HOLDFAST_EXPORT std::string_view to_string(request_kind kind) noexcept;
 
 /// How an operation of a client has ended.
 enum class request_outcome {
@@ -65,7 +66,7 @@ enum class request_outcome {
 inline constexpr request_outcome request_outcomes[] = {request_outcome::ok, request_outcome::refused,
                                                        request_outcome::failed, request_outcome::cancelled};
 /// The name of the enumerator, for metrics: "ok".
-std::string_view to_string(request_outcome outcome) noexcept;
+HOLDFAST_EXPORT std::string_view to_string(request_outcome outcome) noexcept;
 
 /// The operations of one kind.
 struct operation_statistics {
@@ -165,20 +166,24 @@ using handler_of = holdfast::detail::pending<Results...>;
 template <class Token, class... Results>
 concept token_for = asio::completion_token_for<Token, void(error_code, Results...)>;
 
-void start(const std::shared_ptr<client_impl>&, get_request, handler_of<answer<std::optional<kv_entry>>>&&);
-void start(const std::shared_ptr<client_impl>&, list_request, handler_of<answer<std::vector<kv_entry>>>&&);
-void start(const std::shared_ptr<client_impl>&, keys_request, handler_of<answer<std::vector<std::string>>>&&);
-void start(const std::shared_ptr<client_impl>&, write_request, handler_of<bool>&&);
-void start(const std::shared_ptr<client_impl>&, session_create_request, handler_of<std::string>&&);
-void start(const std::shared_ptr<client_impl>&, session_renew_request, handler_of<>&&);
-void start(const std::shared_ptr<client_impl>&, session_destroy_request, handler_of<>&&);
-void start(const std::shared_ptr<client_impl>&, session_info_request,
-           handler_of<answer<std::optional<session_info>>>&&);
-void start(const std::shared_ptr<client_impl>&, node_register_request, handler_of<>&&);
-void start(const std::shared_ptr<client_impl>&, node_read_request, handler_of<answer<std::optional<catalog_node>>>&&);
-void start(const std::shared_ptr<client_impl>&, txn_request, handler_of<txn_reply>&&);
-const asio::any_io_executor& executor_of(const client_impl&) noexcept;
-const asio::any_io_executor& strand_of(const client_impl&) noexcept;
+HOLDFAST_EXPORT void start(const std::shared_ptr<client_impl>&, get_request,
+                           handler_of<answer<std::optional<kv_entry>>>&&);
+HOLDFAST_EXPORT void start(const std::shared_ptr<client_impl>&, list_request,
+                           handler_of<answer<std::vector<kv_entry>>>&&);
+HOLDFAST_EXPORT void start(const std::shared_ptr<client_impl>&, keys_request,
+                           handler_of<answer<std::vector<std::string>>>&&);
+HOLDFAST_EXPORT void start(const std::shared_ptr<client_impl>&, write_request, handler_of<bool>&&);
+HOLDFAST_EXPORT void start(const std::shared_ptr<client_impl>&, session_create_request, handler_of<std::string>&&);
+HOLDFAST_EXPORT void start(const std::shared_ptr<client_impl>&, session_renew_request, handler_of<>&&);
+HOLDFAST_EXPORT void start(const std::shared_ptr<client_impl>&, session_destroy_request, handler_of<>&&);
+HOLDFAST_EXPORT void start(const std::shared_ptr<client_impl>&, session_info_request,
+                           handler_of<answer<std::optional<session_info>>>&&);
+HOLDFAST_EXPORT void start(const std::shared_ptr<client_impl>&, node_register_request, handler_of<>&&);
+HOLDFAST_EXPORT void start(const std::shared_ptr<client_impl>&, node_read_request,
+                           handler_of<answer<std::optional<catalog_node>>>&&);
+HOLDFAST_EXPORT void start(const std::shared_ptr<client_impl>&, txn_request, handler_of<txn_reply>&&);
+HOLDFAST_EXPORT const asio::any_io_executor& executor_of(const client_impl&) noexcept;
+HOLDFAST_EXPORT const asio::any_io_executor& strand_of(const client_impl&) noexcept;
 
 template <class Token, class... Results, class Request>
 auto initiate(std::shared_ptr<client_impl> impl, Request request, Token& token) {
@@ -243,7 +248,7 @@ auto initiate(std::shared_ptr<client_impl> impl, Request request, Token& token) 
 ///   say(reply.applied ? "counted" : "another process was faster");
 /// }
 /// ```
-class client {
+class HOLDFAST_EXPORT client {
 public:
   using executor_type = asio::any_io_executor;
 

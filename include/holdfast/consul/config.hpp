@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <holdfast/detail/export.hpp>
 #include <holdfast/log_event.hpp>
 #include <holdfast/tls_options.hpp>
 #include <holdfast/tracer.hpp>
@@ -125,7 +126,7 @@ struct config {
   ///
   /// Throws `system_error`: invalid_option (a flag that is neither true nor false; HTTP_PROXY in a CGI program),
   /// invalid_address, unsupported_scheme.
-  static config from_environment();
+  HOLDFAST_EXPORT static config from_environment();
 };
 
 }  // namespace holdfast::consul

@@ -8,6 +8,7 @@
 #include <boost/asio/detail/thread_info_base.hpp>  // defines BOOST_ASIO_RECYCLING_ALLOCATOR_CACHE_SIZE
 #include <boost/config/helper_macros.hpp>
 #include <boost/version.hpp>
+#include <holdfast/detail/export.hpp>
 #include <string_view>
 
 /// Compatibility check at link time. Asio is compiled into the program and into this library, and the linker keeps one
@@ -47,14 +48,14 @@
 namespace holdfast::was_built_with {
 
 template <int>
-void BOOST_VERSION_is();
+HOLDFAST_EXPORT void BOOST_VERSION_is();
 template <int>
-void BOOST_ASIO_RECYCLING_ALLOCATOR_CACHE_SIZE_is();  // the size of each thread's data
+HOLDFAST_EXPORT void BOOST_ASIO_RECYCLING_ALLOCATOR_CACHE_SIZE_is();  // the size of each thread's data
 template <bool>
-void BOOST_ASIO_ENABLE_BUFFER_DEBUGGING_is();  // a member of each buffer
+HOLDFAST_EXPORT void BOOST_ASIO_ENABLE_BUFFER_DEBUGGING_is();  // a member of each buffer
 #define HOLDFAST_DECLARE(name) \
   template <bool>              \
-  void name##_is();
+  HOLDFAST_EXPORT void name##_is();
 HOLDFAST_ASIO_SWITCHES(HOLDFAST_DECLARE)
 #undef HOLDFAST_DECLARE
 

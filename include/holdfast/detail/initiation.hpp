@@ -22,6 +22,7 @@
 #endif
 #include <exception>
 #include <holdfast/detail/build.hpp>
+#include <holdfast/detail/export.hpp>
 #include <holdfast/diagnostics.hpp>
 #include <holdfast/error.hpp>
 #include <holdfast/error_with_diagnostics.hpp>
@@ -38,7 +39,7 @@ namespace detail {
 /// The result of an operation: success, or a code with diagnostics. Plain completion tokens get only the code.
 /// `throwing` gets an exception that contains the code and the diagnostics. On success nothing is allocated. The object
 /// is as large as a pointer.
-class outcome {
+class HOLDFAST_EXPORT outcome {
 public:
   outcome() noexcept = default;
   outcome(const error_code& ec) {  // NOLINT(google-explicit-constructor): most failures have only a code

@@ -8,6 +8,7 @@
 #include <concepts>
 #include <holdfast/broker_statistics.hpp>
 #include <holdfast/detail/build.hpp>
+#include <holdfast/detail/export.hpp>
 #include <holdfast/rabbitmq/config.hpp>
 #include <memory>
 #include <string>
@@ -29,7 +30,7 @@ namespace detail {
 
 class client_impl;
 
-const std::shared_ptr<client_impl>& impl_of(const client&) noexcept;
+HOLDFAST_EXPORT const std::shared_ptr<client_impl>& impl_of(const client&) noexcept;
 
 }  // namespace detail
 
@@ -47,7 +48,7 @@ const std::shared_ptr<client_impl>& impl_of(const client&) noexcept;
 /// client may outlive its execution context; then it does nothing.
 ///
 /// fork(): as for `holdfast::slot`. A child makes a new client.
-class client {
+class HOLDFAST_EXPORT client {
 public:
   using executor_type = asio::any_io_executor;
 
@@ -79,6 +80,6 @@ private:
 };
 
 /// Adds the client's statistics to the metrics. `name` becomes the label `client`. The metrics keep no client alive.
-void add_to(prometheus_text& metrics, const client& broker, std::string name);
+HOLDFAST_EXPORT void add_to(prometheus_text& metrics, const client& broker, std::string name);
 
 }  // namespace holdfast::rabbitmq

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <holdfast/detail/export.hpp>
 #include <holdfast/log_event.hpp>
 #include <holdfast/tls_options.hpp>
 #include <holdfast/tracer.hpp>
@@ -60,7 +61,7 @@ struct config {
 
   /// Returns the defaults, and the address in the environment variable AMQP_URL if it is set and not empty. Throws
   /// `system_error`: invalid_address, unsupported_scheme.
-  static config from_environment();
+  HOLDFAST_EXPORT static config from_environment();
 };
 
 }  // namespace holdfast::rabbitmq

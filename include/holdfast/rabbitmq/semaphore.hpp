@@ -6,6 +6,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <chrono>
 #include <holdfast/detail/build.hpp>
+#include <holdfast/detail/export.hpp>
 #include <holdfast/diagnostics.hpp>
 #include <holdfast/rabbitmq/client.hpp>
 #include <holdfast/rabbitmq/options.hpp>
@@ -46,7 +47,7 @@ namespace holdfast::rabbitmq {
 ///
 /// Lifetimes: the semaphore object may be destroyed at any time. Waiting acquires then fail with error::closed. Held
 /// slots stay held until they are released. `close` also ends the held slots, and reports when everything is done.
-class semaphore : public slot_source {
+class HOLDFAST_EXPORT semaphore : public slot_source {
 public:
   /// Creates an empty object.
   semaphore() noexcept = default;

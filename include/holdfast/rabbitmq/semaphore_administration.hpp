@@ -7,6 +7,7 @@
 #include <boost/asio/async_result.hpp>
 #include <chrono>
 #include <cstdint>
+#include <holdfast/detail/export.hpp>
 #include <holdfast/detail/initiation.hpp>
 #include <holdfast/diagnostics.hpp>
 #include <holdfast/error.hpp>
@@ -63,14 +64,15 @@ struct administration_command {
   operation_options options{};
 };
 
-asio::any_io_executor executor_of(const administrator&) noexcept;
-void start_command(const std::shared_ptr<administrator>&, administration_command, holdfast::detail::pending<>&&);
-void start_command(const std::shared_ptr<administrator>&, administration_command,
-                   holdfast::detail::pending<std::uint32_t>&&);
-void start_command(const std::shared_ptr<administrator>&, administration_command,
-                   holdfast::detail::pending<destroy_result>&&);
-void start_command(const std::shared_ptr<administrator>&, administration_command,
-                   holdfast::detail::pending<semaphore_status>&&);
+HOLDFAST_EXPORT asio::any_io_executor executor_of(const administrator&) noexcept;
+HOLDFAST_EXPORT void start_command(const std::shared_ptr<administrator>&, administration_command,
+                                   holdfast::detail::pending<>&&);
+HOLDFAST_EXPORT void start_command(const std::shared_ptr<administrator>&, administration_command,
+                                   holdfast::detail::pending<std::uint32_t>&&);
+HOLDFAST_EXPORT void start_command(const std::shared_ptr<administrator>&, administration_command,
+                                   holdfast::detail::pending<destroy_result>&&);
+HOLDFAST_EXPORT void start_command(const std::shared_ptr<administrator>&, administration_command,
+                                   holdfast::detail::pending<semaphore_status>&&);
 
 template <class Token, class... Results>
 concept command_token = asio::completion_token_for<Token, void(error_code, Results...)>;
@@ -113,7 +115,7 @@ concept command_token = asio::completion_token_for<Token, void(error_code, Resul
 /// must not run at the same time as another call on the same object.
 ///
 /// Lifetimes: the object may be destroyed while commands are pending. It is cheap to copy.
-class semaphore_administration {
+class HOLDFAST_EXPORT semaphore_administration {
 public:
   using executor_type = asio::any_io_executor;
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <holdfast/detail/export.hpp>
 #include <holdfast/hold.hpp>
 #include <utility>
 
@@ -30,7 +31,7 @@ namespace holdfast::rabbitmq {
 /// be undone.
 ///
 /// Completion tokens, threads, lifetimes and fork(): as for `holdfast::slot`.
-class slot : public hold {
+class HOLDFAST_EXPORT slot : public hold {
 public:
   /// Creates an empty handle.
   slot() noexcept = default;

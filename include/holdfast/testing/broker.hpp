@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <holdfast/detail/build.hpp>
+#include <holdfast/detail/export.hpp>
 #include <memory>
 #include <optional>
 #include <string>
@@ -119,7 +120,7 @@ struct user_rights {
 /// The destructor closes the listener and all connections. If the object has a thread of its own, the destructor joins
 /// that thread. If the object runs in the user's context, the connections are closed when the context runs next or is
 /// destroyed. The context may be destroyed before or after the object.
-class broker {
+class HOLDFAST_EXPORT broker {
 public:
   /// Runs on a thread of its own. Throws `system_error` if it cannot listen, or if an option is not valid.
   explicit broker(broker_options options = {});

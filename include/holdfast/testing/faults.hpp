@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <holdfast/detail/export.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -132,7 +133,7 @@ struct fault_rule {
 /// Decides which requests get a fault, by a list of rules, which are tried in order. A rule that selects the request
 /// decides, unless it still skips, has reached `times`, or its `probability` says no. Then the next rule is tried. A
 /// plan is deterministic: the same plan gives the same faults for the same requests in the same order.
-class fault_plan {
+class HOLDFAST_EXPORT fault_plan {
 public:
   /// A plan without faults.
   fault_plan() = default;

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <holdfast/detail/export.hpp>
 #include <holdfast/testing/server.hpp>
 
 namespace holdfast::testing {
@@ -13,7 +14,7 @@ namespace holdfast::testing {
 /// agent has closed it. It is closed with the client's. If the agent does not answer a request, the client's connection
 /// is reset. The proxy sends replies whole, with a Content-Length. The body of a request or a reply may have at most
 /// 64 MiB. `expire_session` destroys the session at the agent, on a connection of its own.
-class proxy : public front {
+class HOLDFAST_EXPORT proxy : public front {
 public:
   /// Runs on a thread of its own. `agent` is "host:port", where the host is an IP literal. Without a port, the port is
   /// 8500. Throws `system_error` with error::invalid_address for another text, and otherwise like the constructor of

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <holdfast/consul/config.hpp>
 #include <holdfast/detail/build.hpp>
+#include <holdfast/detail/export.hpp>
 #include <holdfast/testing/faults.hpp>
 #include <holdfast/testing/store.hpp>
 #include <memory>
@@ -64,7 +65,7 @@ struct server_statistics {
 /// The destructor closes the listener and all connections. If the object has a thread of its own, the destructor joins
 /// that thread. If the object runs in the user's context, the connections are closed when the context runs next or is
 /// destroyed. The context may be destroyed before or after the object.
-class front {
+class HOLDFAST_EXPORT front {
 public:
   front(const front&) = delete;
   front& operator=(const front&) = delete;
@@ -110,7 +111,7 @@ protected:
 /// and has no persistence, no ACLs and no cluster. It is not a Consul server. `store` documents the modelled parts.
 ///
 /// `holdfast::testing::server consul; holdfast::consul::client client(io, consul.client_config());`
-class server : public front {
+class HOLDFAST_EXPORT server : public front {
 public:
   /// A notice that programs should print when they run the fake.
   static constexpr std::string_view banner =
@@ -133,7 +134,7 @@ public:
   }
 
 private:
-  class access {
+  class HOLDFAST_EXPORT access {
   public:
     explicit access(server& owner);
     ~access();

@@ -11,6 +11,7 @@
 #include <holdfast/consul/query.hpp>
 #include <holdfast/consul/session.hpp>
 #include <holdfast/consul/txn.hpp>
+#include <holdfast/detail/export.hpp>
 #include <map>
 #include <optional>
 #include <set>
@@ -33,8 +34,8 @@ struct consul_version {
   auto operator<=>(const consul_version&) const = default;
 
   /// Parses a text such as "1.22.7". A suffix such as "+ent" is ignored. Empty if the text is not a version.
-  static std::optional<consul_version> from_text(std::string_view text);
-  std::string to_text() const;
+  HOLDFAST_EXPORT static std::optional<consul_version> from_text(std::string_view text);
+  HOLDFAST_EXPORT std::string to_text() const;
 };
 
 /// The newest version of Consul that the model was compared with.
@@ -108,7 +109,7 @@ struct node_info {
 /// Not modelled: ACLs, other datacenters, services, checks other than serfHealth, prepared queries.
 ///
 /// Thread safety: distinct objects only. `server` guards its store with a mutex.
-class store {
+class HOLDFAST_EXPORT store {
 public:
   using time_point = std::chrono::steady_clock::time_point;
   using duration = std::chrono::nanoseconds;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <holdfast/detail/export.hpp>
 #include <string>
 #include <string_view>
 
@@ -15,6 +16,6 @@ std::string to_go_duration(std::chrono::milliseconds duration);
 /// Parses Go's duration syntax without a sign ("1h2m3.5s", "300ms", "0"; the empty string is 0). Consul returns a
 /// session's TTL as its creator wrote it, so any form may come. Returns false for other text, and for a duration over
 /// 2^63 - 1 ns.
-bool parse_go_duration(std::string_view text, std::chrono::nanoseconds& out) noexcept;
+HOLDFAST_INTERNAL bool parse_go_duration(std::string_view text, std::chrono::nanoseconds& out) noexcept;
 
 }  // namespace holdfast::consul::detail

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <holdfast/detail/export.hpp>
 #include <holdfast/error.hpp>
 #include <memory>
 #include <optional>
@@ -47,8 +48,8 @@ struct agent_lines {
 std::string to_bytes(const http_request& request, const agent_lines& to, std::string_view token);
 
 /// Returns a request in one buffer. `headers` are whole lines, each with its CRLF.
-std::string format_request(std::string_view method, std::string_view target, std::string_view headers,
-                           std::string_view body);
+HOLDFAST_INTERNAL std::string format_request(std::string_view method, std::string_view target, std::string_view headers,
+                                             std::string_view body);
 
 /// The parts of a reply that the client uses.
 struct http_reply {

@@ -7,6 +7,7 @@
 #include <holdfast/consul/kv.hpp>
 #include <holdfast/consul/session.hpp>
 #include <holdfast/consul/txn.hpp>
+#include <holdfast/detail/export.hpp>
 #include <holdfast/error.hpp>
 #include <optional>
 #include <string>
@@ -33,7 +34,7 @@ error_code parse_sessions(std::string_view body, std::vector<session_info>& out)
 error_code parse_node(std::string_view body, std::optional<catalog_node>& out);
 
 /// Returns the reason that Consul's text about a refused operation stands for: `other` if the text is not known.
-txn_refusal refusal_of(std::string_view text) noexcept;
+HOLDFAST_INTERNAL txn_refusal refusal_of(std::string_view text) noexcept;
 
 /// Consul reads the namespace and the partition from each operation, so they are written into each. An empty one is
 /// left out, and then the token's is used.

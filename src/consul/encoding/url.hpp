@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <holdfast/detail/export.hpp>
 #include <holdfast/error.hpp>
 #include <string>
 #include <string_view>
@@ -28,7 +29,7 @@ struct agent_address : net::address {
 /// Parses `host`, `host:port`, `[v6]` or `[v6]:port` (default port 8500), or `unix://path`. A host may follow
 /// `http://` or `https://` (default port 8501). Then a path may follow it. Any other scheme is
 /// error::unsupported_scheme, and any other text error::invalid_address.
-error_code parse_address(std::string_view text, agent_address& out);
+HOLDFAST_INTERNAL error_code parse_address(std::string_view text, agent_address& out);
 
 /// Percent-encodes a KV key: as `net::append_encoded`, but slashes are kept, because they are part of the path.
 void append_encoded_key(std::string& out, std::string_view key);
