@@ -19,7 +19,7 @@ import re
 import subprocess
 import sys
 
-INTERNAL = re.compile(r"holdfast::(?:\w+::)*(?:detail|protocol|net|lifetime|runtime|local|was_built_with)::")
+INTERNAL = re.compile(r"holdfast::(?:\w+::)*(?:detail|protocol|platform|net|lifetime|runtime|local|was_built_with)::")
 
 # The functions and classes of internal namespaces that the public headers use.
 CALLED = {
@@ -33,6 +33,7 @@ CALLED = {
 # The parts of libholdfast that its sister libraries use: HOLDFAST_INTERNAL marks them. A class stands for all its members.
 SHARED = {
     "holdfast": """detail::shell lifetime::context_hook lifetime::event_log lifetime::process_mark
+        platform::boot_time platform::coarse_time platform::open platform::process_id
         net::address::authority net::append_encoded net::certificate_name net::is_scheme net::is_unreserved
         net::make_tls_client net::name_lookup net::parse_authority net::percent_decoded net::resolve net::secret_in_file
         net::tls_client net::tls_stream

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <holdfast/detail/export.hpp>
 #include <string>
 
 namespace holdfast::platform {
@@ -10,6 +11,6 @@ namespace holdfast::platform {
 /// A text that no other process of this host has now: the id of this process.
 /// Portable version: eight hexadecimal digits that are drawn once per process. They are not the process id of the
 /// system, and a child of fork() has those of its parent.
-std::string process_id();
+HOLDFAST_INTERNAL std::string process_id();
 
 }  // namespace holdfast::platform

@@ -8,6 +8,7 @@
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/strand.hpp>
 #include <boost/system/error_code.hpp>
+#include <holdfast/detail/export.hpp>
 
 namespace holdfast::platform {
 
@@ -16,7 +17,8 @@ using stream_socket = boost::asio::basic_stream_socket<boost::asio::generic::str
 
 /// Opens a socket that programs which this process starts do not inherit. They would keep the connection open.
 /// Portable version: such programs may inherit it.
-boost::system::error_code open(stream_socket& socket, const boost::asio::generic::stream_protocol& protocol);
+HOLDFAST_INTERNAL boost::system::error_code open(stream_socket& socket,
+                                                 const boost::asio::generic::stream_protocol& protocol);
 
 /// If the network drops all packets, the pending operations of this connected TCP socket fail after about 11 s, also a
 /// read during which nothing is sent. Errors are ignored: requests then end at their own deadlines. A UNIX socket does
