@@ -69,8 +69,8 @@ public:
     else if (what.parent != nullptr)
       options.parent = *static_cast<const trace::SpanContext*>(what.parent);
     // Otherwise OpenTelemetry takes the span that is active on this thread.
-    const auto made = provider_->GetTracer("holdfast")->StartSpan(
-        view(what.name), {{"holdfast.key", view(what.key)}}, options);
+    const auto made =
+        provider_->GetTracer("holdfast")->StartSpan(view(what.name), {{"holdfast.key", view(what.key)}}, options);
     auto result = std::make_shared<span>(made);
     if (what.slot) result->describe(*what.slot);
     return result;
@@ -80,13 +80,14 @@ private:
   const opentelemetry::nostd::shared_ptr<trace::TracerProvider> provider_ = trace::Provider::GetTracerProvider();
 };
 
-asio::awaitable<void> work(holdfast::consul::client consul, std::chrono::milliseconds time) {
+asio::awaitable<void> work(holdfast::consul::client consul, std::shared_ptr<tracer> spans,
+                           std::chrono::milliseconds time) {
   const auto tracer_of_this = trace::Provider::GetTracerProvider()->GetTracer("example");
   const auto request = tracer_of_this->StartSpan("handle request");
   const trace::SpanContext parent = request->GetContext();
 
   holdfast::semaphore_options options{.prefix = "service/reports", .limit = 1};
-  options.tracer = std::make_shared<tracer>();
+  options.tracer = std::move(spans);
   holdfast::semaphore sem(consul, std::move(options));
   holdfast::acquire_options how;
   how.trace_parent = &parent;  // a coroutine may change threads, so the active span of a thread says little
@@ -117,7 +118,13 @@ int main(int argc, char** argv) {
         opentelemetry::exporter::trace::OStreamSpanExporterFactory::Create(std::cout));
     std::shared_ptr<trace::TracerProvider> provider = sdk::TracerProviderFactory::Create(std::move(processor));
     trace::Provider::SetTracerProvider(opentelemetry::nostd::shared_ptr<trace::TracerProvider>(provider));
-    example::agent(given.consul()).run([time](holdfast::consul::client consul) { return work(consul, time); });
+    const example::agent agent(given.consul());
+    const auto spans = std::make_shared<tracer>();
+    agent.run([&](const holdfast::consul::client& untraced) {
+      holdfast::consul::config config = agent.config();
+      config.tracer = spans;
+      return work(holdfast::consul::client(untraced.get_executor(), std::move(config)), spans, time);
+    });
     return 0;
   });
 }

@@ -64,7 +64,7 @@ struct diagnostics {
 struct operation_options {
   /// Filled in on failure. Must outlive the operation.
   diagnostics* diag = nullptr;
-  const void* trace_parent = nullptr;  ///< of an acquire: given to the tracer; see `span_start::parent`
+  const void* trace_parent = nullptr;  ///< the tracer of an acquire gets it; see `span_start::parent`
 };
 
 }  // namespace holdfast

@@ -17,24 +17,24 @@ namespace holdfast {
 
 enum class severity { info, warning, error };
 
-/// Something that an operator wants to know of a lock or of a client. It contains no secrets. Fields that do not apply
-/// to its kind are empty. Their texts are as they came, maybe from Consul or from another process, and may contain
-/// anything; `text` escapes them.
+/// An event of a lock or a client that operators should know about. It contains no secrets of the library. Fields that
+/// do not apply to its kind are empty. The texts of the fields are not escaped. They may come from Consul or from
+/// another process, and may contain anything. `text` escapes them.
 struct log_event {
   log_kind kind{};
-  std::string key{};       ///< what it is about: see `log_kind`
+  std::string key{};       ///< the subject of the event: see `log_kind`
   std::string session{};   ///< the session that holds the lost or revoked slot, or that was passed over
   std::string previous{};  ///< the address of the agent before
   loss_reason reason = loss_reason::none;
-  std::optional<fencing_token> token{};  ///< of the slot. Empty on RabbitMQ
-  std::optional<std::uint32_t>
-      slot_number{};              ///< the number of the slot on RabbitMQ, or its first number, if it has one
-  std::uint64_t queries = 0;      ///< how many blocking queries may run now
-  std::uint64_t queries_max = 0;  ///< how many the options allow
-  std::string cause{};            ///< the failure behind it, and maybe advice
+  std::optional<fencing_token> token{};        ///< the token of the slot; empty on RabbitMQ
+  std::optional<std::uint32_t> slot_number{};  ///< the first number of the slot, if it has numbers
+  std::uint64_t queries = 0;                   ///< how many blocking queries may run now
+  std::uint64_t queries_max = 0;               ///< how many the options allow
+  std::string cause{};                         ///< the failure behind it, and maybe advice
   /// The number of equal events that were left out before this one. Events are equal if they differ at most in their
-  /// token and their numbers. At most 10 equal events are told in 10 s. Then they are left out until the 10 s are over,
-  /// and the last one of them tells how many there were.
+  /// token and in the numbers of queries. The beginning and the end of a trouble are equal, too. At most 10 equal
+  /// events are reported in 10 s. The others are left out. When the 10 s are over, the last one is reported, with the
+  /// number of those before it. This counts 64 different events at a time.
   std::uint64_t left_out = 0;
 
   HOLDFAST_EXPORT holdfast::severity severity() const noexcept;
@@ -49,7 +49,8 @@ HOLDFAST_EXPORT std::string_view to_string(log_kind kind) noexcept;
 HOLDFAST_EXPORT std::string_view to_string(severity level) noexcept;
 
 /// Gets the events of a lock or of a client, one at a time, on the client's strand. It must return quickly. An
-/// exception from it leaves through `io_context::run()`.
+/// exception from it leaves through `io_context::run()`. It may still be called after the lock or client was closed or
+/// destroyed, until the execution context has no more work.
 using log_function = std::function<void(const log_event&)>;
 
 }  // namespace holdfast

@@ -9,9 +9,9 @@ namespace holdfast {
 enum class log_kind {
   slot_lost,              ///< a held slot was lost: its lock
   slot_revoked,           ///< an operator asks the holder to release the slot: its lock
-  watch_failed,           ///< a blocking query of a lock fails: the key or prefix that it watches
-  watch_restored,         ///< the blocking query works again: the same
-  outcome_unknown,        ///< nobody can tell whether a write was applied, so its sessions end: the prefix of the lock
+  watch_failed,           ///< a blocking query of a lock fails: its lock, or the folder of a mutex set's session
+  watch_restored,         ///< the blocking queries work again: the same
+  outcome_unknown,        ///< it is unknown whether a write was applied, so the library ends its sessions: its lock
   contender_passed_over,  ///< another kind of client did not claim the slot that was reserved for it: the prefix
   no_session_file,        ///< a file in the run directory could not be made: the lock. Told once for each lock
   agent_changed,          ///< requests go to another agent of Consul: the address of that agent

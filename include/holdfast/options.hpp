@@ -152,7 +152,7 @@ struct semaphore_options {
   /// Called with the events that operators want to know: losses, failures of watches, and others; see `log_kind`.
   /// Empty: nothing is logged.
   log_function log{};
-  /// Is told of each wait and hold. Null: nothing is traced.
+  /// The tracer is notified of each wait and hold. Null: nothing is traced.
   std::shared_ptr<holdfast::tracer> tracer{};
   holdfast::tuning tuning{};
 };
@@ -224,7 +224,7 @@ struct acquire_options {
   /// holds were seen, it does not fail early. The estimate assumes that other processes hold slots for about as long as
   /// this one.
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
-  const void* trace_parent = nullptr;  ///< given to the tracer; see `span_start::parent`
+  const void* trace_parent = nullptr;  ///< the tracer gets it; see `span_start::parent`
 };
 
 }  // namespace holdfast

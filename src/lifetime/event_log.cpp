@@ -14,9 +14,17 @@ constexpr unsigned told_max = 10;
 /// How many kinds of equal events are counted at a time.
 constexpr std::size_t storms_max = 64;
 
+/// The beginning of a trouble and its end count as equal, so that the last of them is told last.
+std::optional<log_kind> trouble_of(log_kind kind) {
+  if (kind == log_kind::watch_restored || kind == log_kind::watch_failed) return log_kind::watch_failed;
+  if (kind == log_kind::broker_alarm_over || kind == log_kind::broker_alarm) return log_kind::broker_alarm;
+  return {};
+}
+
 bool are_equal(const log_event& a, const log_event& b) {
+  if (const auto trouble = trouble_of(a.kind)) return trouble == trouble_of(b.kind) && a.key == b.key;
   return a.kind == b.kind && a.reason == b.reason && a.key == b.key && a.session == b.session &&
-         a.previous == b.previous && a.cause == b.cause;
+         a.slot_number == b.slot_number && a.previous == b.previous && a.cause == b.cause;
 }
 
 }  // namespace
@@ -67,14 +75,15 @@ void event_log::flush() {
   if (!strand_) return;
   for (storm& each : storms_) tell_rest(each);
   storms_.clear();
+  sleeps_until_ = clock::time_point::max();
   timer_->cancel();
 }
 
 event_log::storm& event_log::storm_of(const log_event& event, clock::time_point now) {
-  const auto at = std::find_if(storms_.begin(), storms_.end(),
-                               [&](const storm& each) { return each.end > now && are_equal(each.last, event); });
+  end_storms(now);
+  const auto at =
+      std::find_if(storms_.begin(), storms_.end(), [&](const storm& each) { return are_equal(each.last, event); });
   if (at != storms_.end()) return *at;
-  std::erase_if(storms_, [now](const storm& each) { return each.end <= now && each.left_out == 0; });
   if (storms_.size() == storms_max) {
     tell_rest(storms_.front());
     storms_.erase(storms_.begin());
@@ -93,29 +102,32 @@ void event_log::tell_rest(storm& of) {
   tell(std::move(of.last));
 }
 
-/// Arms the timer for the end of the first storm.
+void event_log::end_storms(clock::time_point now) {
+  for (storm& each : storms_)
+    if (each.end <= now) tell_rest(each);
+  std::erase_if(storms_, [now](const storm& each) { return each.end <= now; });
+}
+
+/// Arms the timer for the end of the first storm that has left something out.
 void event_log::sleep() {
-  if (std::exchange(sleeps_, true)) return;
-  const auto first = std::min_element(storms_.begin(), storms_.end(), [](const storm& a, const storm& b) {
-    return std::pair(a.left_out == 0, a.end) < std::pair(b.left_out == 0, b.end);
-  });
-  timer_->expires_at(first->end);
-  timer_->async_wait([weak = weak_from_this()](const boost::system::error_code&) {
-    if (const auto self = weak.lock()) self->wake();
+  clock::time_point first = clock::time_point::max();
+  for (const storm& each : storms_)
+    if (each.left_out != 0) first = std::min(first, each.end);
+  if (first >= sleeps_until_) return;
+  sleeps_until_ = first;
+  timer_->expires_at(first);
+  timer_->async_wait([weak = weak_from_this()](const boost::system::error_code& ec) {
+    const auto self = weak.lock();
+    if (self && !ec) self->wake();
   });
 }
 
 void event_log::wake() {
   const std::lock_guard lock(mutex_);
-  sleeps_ = false;
+  sleeps_until_ = clock::time_point::max();
   if (!strand_) return;
-  const clock::time_point now = clock::now();
-  std::erase_if(storms_, [&](storm& each) {
-    if (each.end > now) return false;
-    tell_rest(each);
-    return true;
-  });
-  if (std::any_of(storms_.begin(), storms_.end(), [](const storm& each) { return each.left_out != 0; })) sleep();
+  end_storms(clock::now());
+  sleep();
 }
 
 }  // namespace holdfast::lifetime

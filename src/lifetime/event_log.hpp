@@ -32,7 +32,7 @@ public:
   using context_hook::process;
 
   void add(log_event&& event);
-  /// Tells now how many events were left out.
+  /// Reports what was left out, without waiting for the end of the window.
   void flush();
 
 private:
@@ -50,6 +50,7 @@ private:
   storm& storm_of(const log_event& event, clock::time_point now);
   void tell(log_event&& event);
   void tell_rest(storm& of);
+  void end_storms(clock::time_point now);
   void sleep();
   void wake();
 
@@ -58,7 +59,7 @@ private:
   std::mutex mutex_;                     ///< guards all that follows
   boost::asio::any_io_executor strand_;  ///< empty once the context has been destroyed
   std::optional<boost::asio::steady_timer> timer_;
-  bool sleeps_ = false;
+  clock::time_point sleeps_until_ = clock::time_point::max();
   std::vector<storm> storms_;
 };
 

@@ -54,8 +54,8 @@ const form& form_of(log_kind kind) noexcept { return forms[static_cast<std::size
 
 /// Characters that end a line, or change how others are shown, in some terminal or viewer.
 bool is_harmful(char32_t c) {
-  return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029 || c == 0x200e || c == 0x200f ||
-         (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+  return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029 || c == 0x61c || c == 0x200e ||
+         c == 0x200f || (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
 }
 
 void append_number(std::string& to, char32_t value, unsigned digits) {
@@ -122,7 +122,7 @@ std::string log_event::text() const {
     line += ": ";
     append_escaped(line, cause);
   }
-  if (left_out != 0) line += "; left out before: " + std::to_string(left_out) + " equal events";
+  if (left_out != 0) line += "; equal events left out before: " + std::to_string(left_out);
   return line;
 }
 

@@ -98,6 +98,7 @@ void client_impl::close() {
     self->is_closed_ = true;
     const auto all = *self->all_;
     for (const auto& each : all) each->close(closed());
+    if (self->log_) self->log_->flush();
   });
 }
 
@@ -181,7 +182,7 @@ dialogue::listener client_impl::listen_to(const std::shared_ptr<connection>& lin
   const auto is_blocked = std::make_shared<bool>(false);
   told.blocked = [weak = weak_from_this(), is_blocked](bool on) {
     *is_blocked = on;
-    if (const auto self = weak.lock()) self->change_blocked(on ? 1 : -1);
+    if (const auto self = weak.lock()) self->change_blocked(on ? 1 : -1, true);
   };
   told.ended = [weak = weak_from_this(), is_blocked, its = link.get()](const failure&) {
     if (const auto self = weak.lock()) self->ended(its, *is_blocked);
@@ -202,7 +203,7 @@ void client_impl::ended(const connection* link, bool was_blocked) {
   const auto at = std::find_if(all_->begin(), all_->end(), [link](const auto& each) { return each.get() == link; });
   if (at != all_->end()) all_->erase(at);
   counters_->connections_open.set(all_->size());
-  if (was_blocked) change_blocked(-1);
+  if (was_blocked) change_blocked(-1, false);
 }
 
 std::shared_ptr<connection> client_impl::take_idle(std::uint16_t heartbeat, const std::string& label) {
@@ -284,12 +285,13 @@ void client_impl::end_link(std::uint16_t heartbeat, const std::string& label) {
 
 // --- Alarms.
 
-void client_impl::change_blocked(int by) {
+/// `is_news`: the broker has said so. Otherwise a connection has ended on which it had said that it was blocked.
+void client_impl::change_blocked(int by, bool is_news) {
   const bool before = is_blocked();
   blocked_ += by;
   if (is_blocked() == before) return;
   counters_->alarms.set(before ? 0 : 1);
-  tell({.kind = before ? log_kind::broker_alarm_over : log_kind::broker_alarm});
+  if (is_news) tell({.kind = before ? log_kind::broker_alarm_over : log_kind::broker_alarm});
   std::erase_if(observers_, [](const observer& each) { return each.owner.expired(); });
   const auto all = observers_;
   for (const observer& each : all)

@@ -103,7 +103,7 @@ private:
   dialogue::listener listen_to(const std::shared_ptr<connection>& link);
   static awaitable<void> open_probes(std::shared_ptr<client_impl> self);
   void ended(const connection* link, bool was_blocked);
-  void change_blocked(int by);
+  void change_blocked(int by, bool is_news);
   void tell(log_event&& event) const;
 
   asio::any_io_executor executor_;

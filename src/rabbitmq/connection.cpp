@@ -14,6 +14,7 @@
 #include <tuple>
 
 #include "platform/sockets.hpp"
+#include "rabbitmq/reply_codes.hpp"
 #include "rabbitmq/rethrow.hpp"
 
 namespace holdfast::rabbitmq::detail {
@@ -178,7 +179,10 @@ void connection::ask(std::uint16_t channel, steps what, time_point deadline, dia
                                                : to->requests_ok;
     ended.add();
     if (span) {
-      const error_code ec = answer.refused ? make_error_code(error::bad_request) : answer.error.code;
+      // A queue that is missing or in use is a normal answer.
+      const bool is_plain =
+          answer.refused && (answer.refused->code == not_found || answer.refused->code == resource_locked);
+      const error_code ec = answer.refused && !is_plain ? failure_of(*answer.refused, {}).code : answer.error.code;
       span->ended({.at = std::chrono::system_clock::now(), .error = ec});
     }
     then(std::move(answer));

@@ -32,7 +32,7 @@ void driver::keep_files(const protocol::core_event& e) {
   const auto* const created = std::get_if<protocol::event::session_created>(&e);
   if (!created || created->session.empty()) return;
   const int error = files_.made(created->session);
-  if (error == 0 || has_no_file_.exchange(true)) return;
+  if (error == 0 || !account()->is_first_without_a_file()) return;
   const locked lock(*this);
   if (lock)
     log({.kind = log_kind::no_session_file,

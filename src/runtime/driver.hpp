@@ -88,7 +88,6 @@ private:
   /// list of the context's hooks.
   std::shared_ptr<runtime::maker_watch> makers_;
   runtime::session_files files_;
-  std::atomic<bool> has_no_file_{false};  ///< the file of a session could not be made
 };
 
 }  // namespace holdfast::detail

@@ -25,6 +25,14 @@ void lock_account::retire() {
   });
 }
 
+std::shared_ptr<lifetime::event_log> lock_account::log(const boost::asio::any_io_executor& strand,
+                                                       const log_function& function) {
+  if (process_.is_foreign()) return nullptr;
+  const std::lock_guard lock(mutex_);
+  if (!log_) log_ = lifetime::event_log::make(strand, function);
+  return log_;
+}
+
 lock_statistics lock_account::read() {
   if (process_.is_foreign()) return {};
   std::vector<place_function> places;

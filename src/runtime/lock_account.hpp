@@ -3,6 +3,8 @@
 
 #pragma once
 
+#include <atomic>
+#include <boost/asio/any_io_executor.hpp>
 #include <functional>
 #include <holdfast/statistics.hpp>
 #include <memory>
@@ -12,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lifetime/event_log.hpp"
 #include "lifetime/process_mark.hpp"
 #include "runtime/tallies.hpp"
 
@@ -33,6 +36,10 @@ public:
   /// Another shell counts here. When only the account has the tallies, the shell is destroyed.
   void add(std::shared_ptr<const tallies> its, place_function place);
   lock_statistics read();
+  /// The log of all shells of the lock. Null if the function is empty.
+  std::shared_ptr<lifetime::event_log> log(const boost::asio::any_io_executor& strand, const log_function& function);
+  /// True at the first call.
+  bool is_first_without_a_file() noexcept { return !is_without_a_file_.exchange(true); }
 
 private:
   struct shell_account {
@@ -47,6 +54,8 @@ private:
   std::mutex mutex_;
   lock_statistics retired_;  ///< of the shells that were destroyed
   std::vector<shell_account> shells_;
+  std::shared_ptr<lifetime::event_log> log_{};
+  std::atomic<bool> is_without_a_file_{false};
 };
 
 }  // namespace holdfast::runtime

@@ -61,8 +61,8 @@ shell::shell(const asio::any_io_executor& executor, shell_options options, std::
 }
 
 void shell::start() {
-  log_ = lifetime::event_log::make(strand(), options_.log);
   if (!options_.account) return;
+  log_ = options_.account->log(strand(), options_.log);
   options_.account->add(counts_, [weak = weak_from_this()]() -> std::optional<std::uint64_t> {
     const auto self = weak.lock();
     return self ? self->place_in_queue() : std::nullopt;
@@ -398,8 +398,13 @@ void shell::trace_grant(slot_in_use& its, acquiring& waiting) {
                 key = waiting.rare ? std::move(waiting.rare->key) : name()]() mutable {
     slot.session = session;
     if (waited) waited->ended({.at = at, .slot = &slot});
-    trace->span = with->started(
-        {.kind = span_kind::hold, .name = "hold", .key = key, .at = at, .wait = waited.get(), .slot = &slot});
+    trace->span = with->started({.kind = span_kind::hold,
+                                 .name = "hold",
+                                 .key = key,
+                                 .at = at,
+                                 .parent = no_parent,
+                                 .wait = waited.get(),
+                                 .slot = &slot});
   };
   asio::post(strand(), std::move(begin));
 }

@@ -156,7 +156,7 @@ private:
       /// The queue as it was known when the acquire began. Empty if it has no `diag`, or if nothing was known.
       std::optional<diagnostics::queue_report> queue{};
       std::shared_ptr<trace_span> span{};
-      std::string key{};  ///< of the span
+      std::string key{};  ///< the key of the span
     };
     std::unique_ptr<extra> rare{};
 

@@ -4,6 +4,7 @@
 #include "lifetime/event_log.hpp"
 
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/test/unit_test.hpp>
 #include <memory>
 #include <stdexcept>
@@ -63,7 +64,7 @@ BOOST_FIXTURE_TEST_CASE(a_storm_of_equal_events_is_left_out_and_counted, listeni
   BOOST_TEST(heard[11].key == "a");
   BOOST_TEST(heard[11].token->grant == 999u);
   BOOST_TEST(heard[11].left_out == 989u);
-  BOOST_TEST(heard[11].text().ends_with("left out before: 989 equal events"));
+  BOOST_TEST(heard[11].text().ends_with("equal events left out before: 989"));
 }
 
 BOOST_AUTO_TEST_CASE(what_was_left_out_is_told_when_the_time_is_over) {
@@ -73,6 +74,38 @@ BOOST_AUTO_TEST_CASE(what_was_left_out_is_told_when_the_time_is_over) {
   BOOST_TEST(to.heard.back().left_out == 1u);
   to.add("a");
   BOOST_TEST(to.run().size() == 12u);
+}
+
+/// The end of the log shows the present state.
+BOOST_FIXTURE_TEST_CASE(the_last_of_many_beginnings_and_ends_is_told_last, listening) {
+  const auto watch = [&](bool fails) {
+    log->add(
+        {.kind = fails ? log_kind::watch_failed : log_kind::watch_restored, .key = "a", .cause = fails ? "why" : ""});
+  };
+  for (int i = 0; i < 20; ++i) watch(i % 2 == 0);
+  watch(true);
+  log->flush();
+  BOOST_TEST_REQUIRE(run().size() == 11u);
+  BOOST_TEST((heard.back().kind == log_kind::watch_failed));
+  BOOST_TEST(heard.back().left_out == 10u);
+}
+
+BOOST_FIXTURE_TEST_CASE(slots_with_numbers_differ, listening) {
+  for (std::uint32_t i = 0; i < 30; ++i) log->add({.kind = log_kind::slot_lost, .key = "a", .slot_number = i});
+  BOOST_TEST(run().size() == 30u);
+}
+
+/// A later storm does not delay what an earlier one has left out.
+BOOST_AUTO_TEST_CASE(each_storm_ends_at_its_own_time) {
+  listening to(200ms);
+  for (std::uint64_t i = 0; i < 10; ++i) to.add("a", i);
+  asio::steady_timer(to.io, 100ms).wait();
+  for (std::uint64_t i = 0; i < 11; ++i) to.add("b", i);
+  to.add("a");
+  to.run();
+  BOOST_TEST_REQUIRE(to.heard.size() == 22u);
+  BOOST_TEST(to.heard[20].key == "a");
+  BOOST_TEST(to.heard[21].key == "b");
 }
 
 /// Many kinds of events do not take much memory, and none of them is lost.

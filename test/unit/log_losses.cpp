@@ -140,6 +140,22 @@ ASYNC_TEST_CASE(a_semaphore_that_is_closed, 30s) {
   BOOST_TEST((event.severity() == severity::info));
 }
 
+ASYNC_TEST_CASE(a_mutex_set_that_is_closed, 30s) {
+  server fake;
+  consul::client client(ex, fake.client_config());
+  std::vector<log_event> events;
+  mutex_set_options options;
+  options.prefix = "set";
+  options.log = [&](const log_event& event) { events.push_back(event); };
+  mutex_set set(client, options);
+  held_mutex held = co_await set.try_lock("a");
+  const std::string session = fake.with([](auto& store, auto) { return store.get("set/a").value->session; });
+  set.close(asio::detached);
+  while (events.empty()) co_await asio::post(asio::use_awaitable);
+  BOOST_TEST(events[0].text() == "slot of set/a lost: closed (session " + session + ", fencing token " +
+                                     held.fencing_token().to_string() + ')');
+}
+
 /// Another process grants the slot, and this one cannot write that it accepts.
 ASYNC_TEST_CASE(a_grant_that_is_not_accepted, 30s) {
   server fake(quick());

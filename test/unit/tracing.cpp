@@ -126,6 +126,7 @@ ASYNC_TEST_CASE(a_wait_and_its_hold_are_told, 20s) {
   BOOST_TEST(hold.name == "hold");
   BOOST_TEST(hold.key == "service/db");
   BOOST_TEST(hold.wait == wait.itself);
+  BOOST_TEST(hold.parent == no_parent);
   BOOST_TEST(hold.session == wait.session);
   BOOST_TEST((hold.token == held.fencing_token()));
   BOOST_TEST((hold.began == wait.ended_at));

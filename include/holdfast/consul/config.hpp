@@ -112,7 +112,7 @@ struct config {
   /// - that a new token or a new certificate cannot be used;
   /// - once, that TLS does not verify the agent.
   log_function log{};
-  /// Is told of each request. Null: nothing is traced.
+  /// The tracer is notified of each request. Null: nothing is traced.
   std::shared_ptr<holdfast::tracer> tracer{};
 
   /// Returns the defaults, overridden by the environment variables that are set and not empty.

@@ -39,7 +39,7 @@ struct request_options {
   /// Receives the description of a failure, or of an answer that lacks something that the ACL token may not read
   /// (`query_meta::filtered_by_acls`). Must outlive the operation. Null: not used. See `diagnostics`.
   diagnostics* diag = nullptr;
-  const void* trace_parent = nullptr;  ///< given to the tracer; see `span_start::parent`
+  const void* trace_parent = nullptr;  ///< the tracer gets it; see `span_start::parent`
 };
 
 struct read_options {

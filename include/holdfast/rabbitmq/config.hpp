@@ -56,7 +56,7 @@ struct config {
   /// - that a new password or a new certificate cannot be used;
   /// - once, that TLS does not verify the broker.
   log_function log{};
-  /// Is told of each request. Null: nothing is traced.
+  /// The tracer is notified of each request. Null: nothing is traced.
   std::shared_ptr<holdfast::tracer> tracer{};
 
   /// Returns the defaults, and the address in the environment variable AMQP_URL if it is set and not empty. Throws

@@ -51,7 +51,7 @@ struct semaphore_options {
   std::chrono::milliseconds lease{10'000};
   /// Called with the events that operators want to know: losses and revocations. Empty: nothing is logged.
   log_function log{};
-  /// Is told of each wait and hold. Null: nothing is traced.
+  /// The tracer is notified of each wait and hold. Null: nothing is traced.
   std::shared_ptr<holdfast::tracer> tracer{};
   /// If true, the queues of slot 3 of "jobs" are named "jobs-A-3" and so on, as amqp-locks-python has them. If false,
   /// "jobs-3-A".

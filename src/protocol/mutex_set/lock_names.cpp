@@ -46,11 +46,11 @@ void lock_names::release(context& ctx, slot_id id) {
   --held_;
 }
 
-void lock_names::lose_all(context& ctx) {
+void lock_names::lose_all(context& ctx, const std::string& session) {
   for (auto& [name, l] : locks_) {
     if (l.standing != standing::held) continue;
     l.standing = standing::lost;
-    ctx.act(action::lose{l.slot, loss_reason::closed, {}, name});
+    ctx.act(action::lose{l.slot, loss_reason::closed, {}, name, session});
   }
   lost_ += std::exchange(held_, 0);
 }

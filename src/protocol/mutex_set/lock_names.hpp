@@ -93,7 +93,7 @@ public:
   bool cancel(context& ctx, ticket asked);
   void release(context& ctx, slot_id id);
   /// All held locks are lost, because the set is closed.
-  void lose_all(context& ctx);
+  void lose_all(context& ctx, const std::string& session);
   void fail_first(context& ctx, const failure& why);
   void fail_all(context& ctx, const failure& why);
   /// Fails the callers that have waited for `give_up_after` for the end of a lost session.

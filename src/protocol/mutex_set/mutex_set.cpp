@@ -62,7 +62,7 @@ void mutex_set::on(event::close& e) {
   if (e.at_once) closing_.begin_at_once(ctx_);
   names_.fail_all(ctx_, failed(error::closed, "the mutex set was closed"));
   if (!e.lose_slots) return;
-  names_.lose_all(ctx_);
+  names_.lose_all(ctx_, session() ? own().session : std::string());
   closing_.within(ctx_, options_.give_up_after);
 }
 
