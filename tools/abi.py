@@ -9,8 +9,8 @@ libholdfast and libholdfast_rabbitmq are built at both commits, shared and with 
 header defines do not count, nor do the internal symbols that tools/check_exports.py lists as SHARED. Other names in
 namespaces `detail` count, because inline functions of the public headers use them. Added functions are compatible.
 
-usage: abi.py                 compares the last release (a tag "v*") with the present commit. If there is no release with
-                              the same minor version, nothing is promised: the exit status is 77.
+usage: abi.py                 compares the last release (a tag "v*") with the present commit. If no release has the same
+                              minor version, nothing is promised yet, and it compares nothing.
 
        abi.py OLD [NEW]       compares these commits
 
@@ -90,8 +90,8 @@ def last_release():
     return same[0] if same else None
 
 
-# The source of the small library, and changes of it and of a header: the name of a change, whether abidiff must notice it,
-# and the file, a part of its text, and the text in its place.
+# The small library consists of this source. Each change has a name, and is one that abidiff must notice (True) or accept.
+# Then come its edits: a file, a part of its text, and the text in its place.
 SOURCE = "src/diagnostics.cpp"
 CHANGES = [
     ("a member of a struct of the interface is added", True,
@@ -149,7 +149,7 @@ def main():
     old = words[0] if words else last_release()
     if old is None:
         print("No release has the present minor version, so nothing is promised yet.")
-        return 77
+        return 0
     with tempfile.TemporaryDirectory(prefix="holdfast-abi-") as name:
         work, found = pathlib.Path(name), 0
         folders = {}
