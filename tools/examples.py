@@ -350,9 +350,12 @@ def opentelemetry(folder):
     with fake_agent(folder) as url:
         command = [folder / "opentelemetry", "--consul", url, "--work-ms"]
         process = subprocess.Popen([*command, "1000"], stdout=subprocess.PIPE, text=True)
-        expect_lines(process.stdout.readline(), "^working$")
+        before = []
+        while "working\n" not in before:
+            before.append(process.stdout.readline())
+            expect(before[-1], "the first process has ended")
         second = spans(run([*command, "0"]))
-        output = process.communicate(timeout=DEADLINE)[0]
+        output = "".join(before) + process.communicate(timeout=DEADLINE)[0]
         print(output)
         first = spans(output)
     waited, its_hold, request = (named(second, name) for name in ("acquire", "hold", "handle request"))
