@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <holdfast/detail/export.hpp>
 #include <holdfast/error.hpp>
 #include <optional>
 #include <string>
@@ -43,7 +44,7 @@ struct frame_limits {
 
 /// Reads the frames of a stream, which may arrive in pieces of any size. Its memory is what a peer has sent of one
 /// frame, as far as the limits keep it.
-class frame_reader {
+class HOLDFAST_INTERNAL frame_reader {
 public:
   explicit frame_reader(frame_limits limits = {}) : limits_(limits) {}
 
@@ -77,7 +78,7 @@ private:
 };
 
 void append_frame(std::string& out, frame_type type, std::uint16_t channel, std::string_view payload);
-void append_heartbeat(std::string& out);
+HOLDFAST_INTERNAL void append_heartbeat(std::string& out);
 
 /// Appends the body of a message, in as many frames as `frame_bytes_max` demands. An empty body has no frame.
 void append_body(std::string& out, std::uint16_t channel, std::string_view body, std::uint32_t frame_bytes_max);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <holdfast/detail/export.hpp>
 #include <holdfast/error.hpp>
 #include <optional>
 #include <string>
@@ -318,16 +319,16 @@ enum class decoder {
 /// Decodes the payload of a method frame. Fails with error::malformed_reply if the peer may not send this method, or
 /// not on this channel. Fails also if the payload is longer or shorter than the method, or if a limit in it is too low.
 /// `cause` then says why, without anything that the peer has sent. A method must fit into a frame of 4,096 bytes.
-error_code decode_method(const frame& from, decoder decoder, method& out, std::string_view& cause);
+HOLDFAST_INTERNAL error_code decode_method(const frame& from, decoder decoder, method& out, std::string_view& cause);
 
 /// Appends the frame of a method. Fails with error::bad_request, and appends nothing, if a text in it is too long.
-error_code append_method(std::string& out, std::uint16_t channel, const method& what);
+HOLDFAST_INTERNAL error_code append_method(std::string& out, std::uint16_t channel, const method& what);
 
 /// Returns the name for logs and traces, for example "queue.declare-ok".
-std::string_view name_of(const method& what) noexcept;
+HOLDFAST_INTERNAL std::string_view name_of(const method& what) noexcept;
 
 /// True if a message follows: a content header, and then frames of the body.
-bool has_content(const method& what) noexcept;
+HOLDFAST_INTERNAL bool has_content(const method& what) noexcept;
 
 /// Returns the limits for both sides, from those that the broker offers and those that the client wants. A limit of 0
 /// is none. The heartbeat is the client's.
@@ -344,16 +345,17 @@ struct message_properties {
 };
 
 /// Appends the content header and the body of a message. Fails like `append_method`.
-error_code append_content(std::string& out, std::uint16_t channel, const message_properties& properties,
-                          std::string_view body, std::uint32_t frame_bytes_max);
+HOLDFAST_INTERNAL error_code append_content(std::string& out, std::uint16_t channel,
+                                            const message_properties& properties, std::string_view body,
+                                            std::uint32_t frame_bytes_max);
 
 /// Decodes the properties of a content header, for a server. The reader must keep the whole header, and it must fit
 /// into a frame of 4,096 bytes.
-error_code decode_properties(const frame& from, message_properties& out, std::string_view& cause);
+HOLDFAST_INTERNAL error_code decode_properties(const frame& from, message_properties& out, std::string_view& cause);
 
 /// Collects the message behind a method that has one. Properties are not decoded, and of the body no more is kept than
 /// asked for, so a large message costs no memory.
-class content_reader {
+class HOLDFAST_INTERNAL content_reader {
 public:
   explicit content_reader(std::size_t body_bytes_kept = 0) noexcept : kept_max_(body_bytes_kept) {}
 
