@@ -8,10 +8,10 @@
 #include <boost/asio/cancellation_signal.hpp>
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <holdfast/diagnostics.hpp>
 #include <holdfast/error.hpp>
 #include <holdfast/hold.hpp>
+#include <holdfast/log_event.hpp>
 #include <memory>
 #include <optional>
 #include <string>
