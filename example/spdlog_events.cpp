@@ -33,7 +33,7 @@ asio::awaitable<void> lose_a_slot(holdfast::consul::client consul) {
   holdfast::slot held = co_await sem.acquire();
   co_await consul.remove_tree("service/reports/");  // somebody deletes the keys of the semaphore
   co_await held.wait_lost();
-  co_await held.release();
+  held = holdfast::slot();
   co_await sem.close();
 }
 
