@@ -32,7 +32,7 @@ struct log_event {
   std::uint64_t queries_max = 0;               ///< how many the options allow
   std::string cause{};                         ///< the failure behind it, and maybe advice
   /// The number of equal events that were left out before this one. Events are equal if they differ at most in their
-  /// token and in the numbers of queries. The beginning and the end of a trouble are equal, too. At most 10 equal
+  /// token and in the numbers of queries. The beginning and the end of a problem are equal, too. At most 10 equal
   /// events are reported in 10 s. The others are left out. When the 10 s are over, the last one is reported, with the
   /// number of those before it. This counts 64 different events at a time.
   std::uint64_t left_out = 0;

@@ -13,13 +13,13 @@ enum class log_kind {
   watch_restored,         ///< the blocking queries work again: the same
   outcome_unknown,        ///< it is unknown whether a write was applied, so the library ends its sessions: its lock
   contender_passed_over,  ///< another kind of client did not claim the slot that was reserved for it: the prefix
-  no_session_file,        ///< a file in the run directory could not be made: the lock. Told once for each lock
+  no_session_file,        ///< a file in the run directory could not be made: the lock. Reported once for each lock
   agent_changed,          ///< requests go to another agent of Consul: the address of that agent
   connections_refused,    ///< an agent of Consul refuses connections, because it has too many: its address
   token_unusable,         ///< a new ACL token cannot be used, so the last one stays in use: empty
   certificate_unusable,   ///< new TLS certificates cannot be used, so the last ones stay in use: empty
   password_unusable,      ///< a new password for RabbitMQ cannot be used, so the last one stays in use: empty
-  tls_not_verified,       ///< TLS does not verify the server: its address. Told once for each client
+  tls_not_verified,       ///< TLS does not verify the server: its address. Reported once for each client
   broker_alarm,           ///< RabbitMQ has an alarm, and takes no messages: empty
   broker_alarm_over,      ///< RabbitMQ takes messages again: empty
 };

@@ -14,15 +14,15 @@ constexpr unsigned told_max = 10;
 /// How many kinds of equal events are counted at a time.
 constexpr std::size_t storms_max = 64;
 
-/// The beginning of a trouble and its end count as equal, so that the last of them is told last.
-std::optional<log_kind> trouble_of(log_kind kind) {
+/// The beginning and the end of a problem count as equal, so the last report shows the present state.
+std::optional<log_kind> problem_of(log_kind kind) {
   if (kind == log_kind::watch_restored || kind == log_kind::watch_failed) return log_kind::watch_failed;
   if (kind == log_kind::broker_alarm_over || kind == log_kind::broker_alarm) return log_kind::broker_alarm;
   return {};
 }
 
 bool are_equal(const log_event& a, const log_event& b) {
-  if (const auto trouble = trouble_of(a.kind)) return trouble == trouble_of(b.kind) && a.key == b.key;
+  if (const auto problem = problem_of(a.kind)) return problem == problem_of(b.kind) && a.key == b.key;
   return a.kind == b.kind && a.reason == b.reason && a.key == b.key && a.session == b.session &&
          a.slot_number == b.slot_number && a.previous == b.previous && a.cause == b.cause;
 }

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The holdfast authors
 // SPDX-License-Identifier: BSL-1.0
 
-#include <array>
+#include <cstddef>
 #include <holdfast/log_event.hpp>
+#include <iterator>
 
 #include "net/utf8.hpp"
 
