@@ -122,7 +122,7 @@ std::shared_ptr<ssl::context> load(const tls_options& options) {
 // verify the certificates again.
 struct kept_session {
   session_ptr session;
-  std::chrono::system_clock::time_point until;
+  std::chrono::sys_seconds until;  // the year 9999 does not fit into nanoseconds
 };
 
 // The certificates that were read at one time, and the sessions that were made with them. So no session is resumed with
@@ -132,9 +132,9 @@ struct generation {
   std::map<std::string, kept_session> sessions{};  // by the agent's address
 };
 
-std::chrono::system_clock::time_point end_of(const X509* certificate) {
+std::chrono::sys_seconds end_of(const X509* certificate) {
   std::tm end{};
-  if (ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &end) != 1) return std::chrono::system_clock::time_point::min();
+  if (ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &end) != 1) return std::chrono::sys_seconds::min();
   const std::chrono::year_month_day day{std::chrono::year(end.tm_year + 1900),
                                         std::chrono::month(static_cast<unsigned>(end.tm_mon) + 1),
                                         std::chrono::day(static_cast<unsigned>(end.tm_mday))};
@@ -142,8 +142,8 @@ std::chrono::system_clock::time_point end_of(const X509* certificate) {
          std::chrono::seconds(end.tm_sec);
 }
 
-std::chrono::system_clock::time_point first_end_in(const STACK_OF(X509) * chain) {
-  auto first = std::chrono::system_clock::time_point::min();
+std::chrono::sys_seconds first_end_in(const STACK_OF(X509) * chain) {
+  auto first = std::chrono::sys_seconds::min();
   for (int i = 0; chain != nullptr && i < sk_X509_num(chain); ++i) {
     const auto end = end_of(sk_X509_value(chain, i));
     first = i == 0 ? end : std::min(first, end);
@@ -278,7 +278,8 @@ bool stream_of_openssl::set_up() {
   if (known == with_->sessions.end()) return is_accepted;
   SSL_SESSION* const session = known->second.session.get();
   const bool is_once = SSL_SESSION_get_protocol_version(session) >= TLS1_3_VERSION;  // RFC 8446, C.4
-  const bool is_valid = std::chrono::system_clock::now() < known->second.until;
+  const bool is_valid =
+      std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now()) < known->second.until;
   if (is_valid) SSL_set_session(native, session);  // otherwise the handshake is a full one
   if (!is_valid || is_once) with_->sessions.erase(known);
   return is_accepted;

@@ -60,7 +60,7 @@ std::vector<consul::txn_operation> driver::fence_checks(const slot_impl& slot) {
 
 std::string driver::holding_session(const slot_impl& slot) {
   const locked lock(*this);
-  return lock && in_use(slot.id) == &slot ? session_of(slot.id) : std::string();
+  return lock ? session_in_use(slot) : std::string();
 }
 
 std::vector<int> driver::maker_files(const slot_impl& slot) {
@@ -88,7 +88,7 @@ void driver::sequencer(const slot_impl& slot, pending<holdfast::sequencer>&& wai
   const locked lock(*this);
   if (!lock) return;
   keep_running();
-  const std::string session = in_use(slot.id) == &slot ? session_of(slot.id) : std::string();
+  const std::string session = session_in_use(slot);
   if (session.empty()) return complete(std::move(waiting), make_error_code(error::not_held), holdfast::sequencer());
   auto answered = [self = self(), session, waiting = std::move(waiting)](protocol::event::key_watched seen) mutable {
     const locked again(*self);
@@ -146,6 +146,10 @@ void driver::make_requests(std::unique_lock<std::mutex>& lock) {
 std::string driver::session_of(protocol::slot_id id) const {
   auto entries = core_->entries_of(id);
   return entries.empty() ? std::string() : std::move(entries.front().session);
+}
+
+std::string driver::session_in_use(const slot_impl& slot) const {
+  return in_use(slot.id) == &slot ? session_of(slot.id) : std::string();
 }
 
 void driver::perform(protocol::action::watch_makers& a) {

@@ -67,6 +67,8 @@ private:
   }
   std::shared_ptr<hold_impl> make_hold(protocol::action::grant& a, std::uint32_t count) override;
   std::string session_of(protocol::slot_id id) const override;
+  /// As above. Empty if `slot` is no longer in use.
+  std::string session_in_use(const slot_impl& slot) const;
   held_slot describe(const hold_impl& held) const override;
   std::string advice_on_expiry(const diagnostics& why) const override { return store_->advice_on_expiry(why); }
   bool has_requests() const noexcept override { return !to_make_.empty(); }

@@ -370,6 +370,21 @@ ASYNC_TEST_CASE(a_ticket_is_offered_once, 30s) {
   BOOST_TEST(with.server->resumed == 1);
 }
 
+// RFC 5280, 4.1.2.5: the end of a certificate that never expires. In nanoseconds it would overflow a time point.
+ASYNC_TEST_CASE(a_certificate_without_an_end_is_resumed, 30s) {
+  const secured with(ex);
+  const std::chrono::sys_seconds end =
+      std::chrono::sys_days(std::chrono::year(9999) / 12 / 31) + std::chrono::hours(23) + 59min + 59s;
+  const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+  with.server->change({.own = with.ca.issue({.names = {"127.0.0.1"}, .until = end - now}), .keeps_open = false});
+  client through(ex, with.settings());
+  for (int i = 0; i < 2; ++i) {
+    outcome good = co_await ask(through);
+    BOOST_TEST(!good.error, good.words);
+  }
+  BOOST_TEST(with.server->resumed == 1);
+}
+
 ASYNC_TEST_CASE(nothing_is_resumed_when_the_certificate_has_expired, 30s) {
   const secured with(ex);
   for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
