@@ -120,12 +120,14 @@ def problems(dashboard):
         yield f"no panel shows {missing}"
 
 
-def is_optional(expression):
-    return all(metrics.METRICS[metrics.metric_of(name)].is_optional for name in re.findall(r"\bholdfast_\w+", expression))
+def is_optional(expression, uses_rabbitmq):
+    names = [metrics.metric_of(name) for name in re.findall(r"\bholdfast_\w+", expression)]
+    return all(metrics.METRICS[name].is_optional or (name.startswith("holdfast_broker_") and not uses_rabbitmq)
+               for name in names)  # fmt: skip
 
 
-def failing_queries(dashboard, server, is_strict=False, window=WINDOW):
-    """The queries that give nothing on this Prometheus."""
+def failing_queries(dashboard, server, is_strict=False, window=WINDOW, uses_rabbitmq=False):
+    """The queries that give nothing on this Prometheus. `uses_rabbitmq`: the metrics of RabbitMQ must be there, too."""
     now = time.time()
     for panel in panels(dashboard):
         for target in panel["targets"]:
@@ -137,7 +139,7 @@ def failing_queries(dashboard, server, is_strict=False, window=WINDOW):
                 yield f"{where}: {failure}"
                 continue
             if not any(math.isfinite(value) for _, values in found for _, value in values):
-                if is_strict or not is_optional(target["expr"]):
+                if is_strict or not is_optional(target["expr"], uses_rabbitmq):
                     yield f"{where}: {'only NaN' if found else 'no series'}: {expression}"
 
 

@@ -2,12 +2,15 @@
 # SPDX-FileCopyrightText: The holdfast authors
 # SPDX-License-Identifier: BSL-1.0
 
-"""Watches real processes by a real Prometheus while faults happen: the example `server` and `holdfast export`, on a Consul
-agent of its own. The metrics must be those of the list, the alerts must fire, and each query of the dashboard must give a
-series. All times of the alert rules are divided by 60.
+"""Watches real processes by a real Prometheus while faults happen.
 
-usage: live.py PROMETHEUS CONSUL HOLDFAST EXAMPLES [--short] [--picture FILE]
+The processes are the example `server` and `holdfast export`, on a Consul agent of their own, and the worker of the fault
+tests, on a RabbitMQ broker of its own. The metrics must be those of the list, the alerts must fire, and each query of the
+dashboard must give a series. All times of the alert rules are divided by 60.
 
+usage: live.py PROMETHEUS CONSUL HOLDFAST EXAMPLES [--broker BROKER WORKER] [--short] [--picture FILE]
+
+  --broker     also watches RabbitMQ. BROKER is the program that scripts/rabbitmq prints, WORKER the test's worker
   --short      checks only the metrics, in a few seconds, without faults
   --picture    draws the dashboard's panels into this SVG
 
@@ -32,8 +35,10 @@ import check_dashboard
 import draw
 import metrics
 import prometheus
+import stand_in
 
-sys.path.insert(0, str(metrics.ROOT / "test/cli"))
+sys.path += [str(metrics.ROOT / "test/cli"), str(metrics.ROOT / "test/rabbitmq")]
+import broker as brokers  # noqa: E402
 import faults  # noqa: E402 the agent
 
 PREFIX, SPEED = "server/example", 60
@@ -58,6 +63,52 @@ def started(command, **variables):
                 process.wait(30)
             except subprocess.TimeoutExpired:
                 process.kill()
+
+
+class WorkerPage:
+    """The file into which a worker writes its metrics, for `stand_in.served`."""
+
+    def __init__(self, file):
+        self.file = file
+
+    def text(self):
+        return self.file.read_text(encoding="utf-8")
+
+
+class OnRabbitMQ:
+    """A broker, and two workers that take turns on its semaphore."""
+
+    def __init__(self, stack, program, worker):
+        folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-broker.")))
+        self.broker = brokers.Broker(program, folder / "broker")
+        stack.callback(self.broker.stop)
+        self.broker.start()
+        files = [folder / f"metrics.{number}" for number in range(2)]
+        for number, file in enumerate(files):
+            command = [worker, f"--url={self.broker.url}", "--name=watched", "--create-with=2", "--coroutines=3", "--hold=60000",
+                       "--stay=1", "--poll=200", f"--log={folder}/journal.{number}", f"--who=worker-{number}",
+                       f"--metrics={file}"]  # fmt: skip
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+            stack.callback(process.wait)
+            stack.callback(process.terminate)
+        brokers.until(lambda: all(file.exists() for file in files), "the workers write their metrics")
+        self.addresses = stack.enter_context(stand_in.served([WorkerPage(file) for file in files]))
+
+    def faults(self, server, marks):
+        happen("the broker is frozen", marks)
+        self.broker.freeze()
+        try:
+            fired = server.until_alert("HoldfastSlotLost", kind="rabbitmq_semaphore")
+            happen(f"HoldfastSlotLost fires: {fired['reason']}", marks)
+        finally:
+            self.broker.thaw()
+        happen("the broker runs again", marks)
+        server.until('sum(holdfast_holds{kind="rabbitmq_semaphore"}) == 2', "both slots are held again")
+        with self.broker.alarm():
+            happen("the broker has no memory left", marks)
+            server.until("holdfast_broker_alarm == 1", "an alarm")
+        happen("it has memory again", marks)
+        server.until("sum(holdfast_broker_alarm) == 0", "no alarm")
 
 
 class Load:
@@ -95,8 +146,9 @@ def sessions_of(agent, program):
 def check_texts(programs, addresses):
     """The endpoints serve the metrics of the list, and promtool has nothing against them."""
     needed = {"server": ("holdfast_build", "holdfast_acq", "holdfast_h", "holdfast_wait", "holdfast_client"),
-              "export": ("holdfast_cluster", "holdfast_client")}  # fmt: skip
-    for job, address in addresses.items():
+              "export": ("holdfast_cluster", "holdfast_client"),
+              "rabbitmq": ("holdfast_build", "holdfast_acq", "holdfast_broker")}  # fmt: skip
+    for job, address in ((job, each) for job, several in addresses.items() for each in several):
         text = metrics.read(f"http://{address}/metrics")
         found = [*metrics.problems(text, needed[job]), *metrics.promtool_problems(programs, text)]
         prometheus.expect(not found, f"{job}: {found}")
@@ -109,7 +161,11 @@ def happen(what, marks):
 
 def faults_and_alerts(server, agent, program, load, marks):
     """The faults, one after the other, and the alert that each of them must raise."""
-    fires = lambda name, **labels: happen(f"{name} fires: {server.until_alert(name, **labels)['alertname']}", marks)  # noqa: E731
+
+    def fires(name, **labels):
+        server.until_alert(name, **labels)
+        happen(f"{name} fires", marks)
+
     happen("the agent is frozen just after a renewal", marks)
     before = renewals(server)
     server.until(lambda: renewals(server) > before, "a renewal")
@@ -151,13 +207,17 @@ def faults_and_alerts(server, agent, program, load, marks):
 
 
 def main():
-    arguments, picture = sys.argv[1:], None
+    arguments, picture, with_broker = sys.argv[1:], None, None
     is_short = "--short" in arguments
     arguments = [each for each in arguments if each != "--short"]
     if "--picture" in arguments[:-1]:
         at = arguments.index("--picture")
         picture = arguments[at + 1]
         del arguments[at : at + 2]
+    if "--broker" in arguments[:-2]:
+        at = arguments.index("--broker")
+        with_broker = arguments[at + 1 : at + 3]
+        del arguments[at : at + 3]
     if len(arguments) != 4 or arguments[0].startswith("-"):
         asked = sys.argv[1:] in (["-h"], ["--help"])
         print(__doc__.strip(), file=sys.stdout if asked else sys.stderr)
@@ -175,9 +235,11 @@ def main():
         load = Load(at_server)
         stack.callback(load.is_over.set)
         load.clients(6)
-        addresses = {"server": at_server, "export": at_export}
-        server = stack.enter_context(prometheus.running(
-            programs, {job: [address] for job, address in addresses.items()}, speed=SPEED))
+        addresses = {"server": [at_server], "export": [at_export]}
+        rabbitmq = OnRabbitMQ(stack, *with_broker) if with_broker else None
+        if rabbitmq:
+            addresses["rabbitmq"] = rabbitmq.addresses
+        server = stack.enter_context(prometheus.running(programs, addresses, speed=SPEED))
         began = time.time()
         server.until(f'holdfast_waiters{{lock="{PREFIX}"}} > 0 and holdfast_wait_seconds_count > 3', "the server works")
         server.until("holdfast_cluster_holders > 0", "the cluster's view")
@@ -191,7 +253,9 @@ def main():
             server.until("holdfast_queue_place > 0", "a place in the queue")
             server.until(lambda: renewals(server) > 0, "a renewal")
             faults_and_alerts(server, agent, program, load, marks)
-            missing = list(check_dashboard.failing_queries(check_dashboard.read(), server))
+            if rabbitmq:
+                rabbitmq.faults(server, marks)
+            missing = list(check_dashboard.failing_queries(check_dashboard.read(), server, uses_rabbitmq=bool(rabbitmq)))
             if picture:
                 drawn = draw.draw(server, check_dashboard.read(), began, time.time(), marks=marks)
                 pathlib.Path(picture).write_text(drawn, encoding="utf-8")

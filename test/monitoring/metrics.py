@@ -62,8 +62,7 @@ def all_metrics():
     found = {}
     for name, kind, labels in ROW.findall(PAGE.read_text(encoding="utf-8")):
         of_each = {label: values_of(name, label) for label in re.findall(r"`(\w+)`", labels)}
-        is_optional = name in OPTIONAL or name.startswith("holdfast_broker_")  # not every process uses RabbitMQ
-        found[name] = Metric(kind, of_each, is_optional)
+        found[name] = Metric(kind, of_each, name in OPTIONAL)
     return found
 
 

@@ -28,9 +28,9 @@ import shutil
 import sys
 import tempfile
 
-import debian
+import roots
 import stand_in
-from debian import ROOT, Failure, expect, run
+from script import ROOT, call, expect, expect_noticed, keeps_packages, run
 
 sys.path.insert(0, str(ROOT / "tools"))
 import release  # noqa: E402
@@ -103,7 +103,7 @@ usr/share/zsh/site-functions/_holdfast""".splitlines()
 def compiler_cache(root):
     """Yields the environment in which ccache of the root uses the objects of earlier runs. This test and rpm.py build in
     the same folder of their roots, with the same flags, so most objects are the same."""
-    kept, used = debian.cache() / "ccache", root.folder / "test/ccache"
+    kept, used = roots.cache() / "ccache", root.folder / "test/ccache"
     if kept.exists():
         shutil.copytree(kept, used, dirs_exist_ok=True)
     used.mkdir(exist_ok=True)
@@ -226,31 +226,17 @@ def self_test(root, version):
     print("  the right PKGBUILD passes", flush=True)
     for old, new in MISTAKES:
         expect(text.count(old) == 1, f"{PKGBUILD} does not say {old} once")
-        try:
-            try_out(text.replace(old, new))
-        except Failure as failure:
-            lines = [line for line in str(failure).splitlines() if line.strip()]
-            print(f"  noticed: {new.strip() or 'no ' + old.strip()}: {lines[-1].strip()[-120:]}", flush=True)
-            continue
-        raise Failure(f"not noticed: {new!r} in place of {old!r}")
+        expect_noticed(f"{new!r} in place of {old!r}", lambda wrong=text.replace(old, new): try_out(wrong))
 
 
-def main():
-    words = sys.argv[1:]
-    if words not in ([], ["--self-test"]) and (len(words) != 2 or words[0] != "--packages"):
-        asked = words in (["-h"], ["--help"])
-        print(__doc__.strip(), file=sys.stdout if asked else sys.stderr)
-        return 0 if asked else 2
-    if os.geteuid() != 0:
-        print("This test must be run by root, because it makes a root of Debian.")
-        return 77
+def main(words):
     version = re.search(r"^pkgver=(.*)$", (ROOT / PKGBUILD).read_text(encoding="utf-8"), re.MULTILINE)[1]
     with tempfile.TemporaryDirectory(prefix="holdfast-arch-") as name:
         work = pathlib.Path(name)
-        root = debian.Root(work / "root", "bookworm", TOOLS)
+        root = roots.Root(work / "root", "bookworm", TOOLS)
         if words == ["--self-test"]:
             self_test(root, version)
-            return 0
+            return
         kept = pathlib.Path(words[1]).resolve() if words else work / "made"
         if not list(kept.glob("*.zst")):
             make_package(root, kept, version)
@@ -259,12 +245,8 @@ def main():
         size = package.stat().st_size
         print(f"  {package.name}: {size:,} bytes, {count} files of {unpacked:,} bytes; installed, run and removed by pacman")
     print("figures: " + json.dumps({"test": "arch", "bytes": size, "files": count}))
-    return 0
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except Failure as failure:
-        print(failure)
-        sys.exit(1)
+    call(main, __doc__, lambda words: words in ([], ["--self-test"]) or keeps_packages(words),
+         needs_root="it makes a root of Debian")

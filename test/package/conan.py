@@ -27,9 +27,9 @@ import tempfile
 import time
 import venv
 
-import debian
+import roots
 import stand_in
-from debian import ROOT, Failure, expect, run
+from script import ROOT, call, expect, expect_noticed, run, version_of
 
 RECIPE = pathlib.Path("packaging/conan")
 SYSTEM = ("boost", "openssl", "rabbitmq-c")
@@ -54,7 +54,7 @@ def installed_conan():
     """The program `conan`, in an environment that is made once for each list of requirements."""
     requirements = ROOT / "tools/conan_requirements.txt"
     key = f"{hashlib.sha256(requirements.read_bytes()).hexdigest()[:16]}-{sys.version_info[0]}.{sys.version_info[1]}"
-    folder = debian.cache().parent / f"conan-{key}"
+    folder = roots.cache().parent / f"conan-{key}"
     if not (folder / "complete").exists():
         shutil.rmtree(folder, ignore_errors=True)
         venv.create(folder, with_pip=True)
@@ -103,10 +103,6 @@ class Conan:
         [revision] = about["revisions"].values()
         [package] = revision["packages"]
         return reference, pathlib.Path(self.run("cache", "path", f"{reference}:{package}").strip())
-
-
-def version_of(tree):
-    return re.search(r"project\(holdfast VERSION (\S+)", (tree / "CMakeLists.txt").read_text(encoding="utf-8"))[1]
 
 
 def check_way(conan, tree, way):
@@ -161,39 +157,24 @@ def self_test(conan):
     for old, new, way in MISTAKES:
         expect(text.count(old) == 1, f"the recipe does not say {old} once")
         recipe.write_text(text.replace(old, new), encoding="utf-8")
-        try:
-            check_way(conan, tree, way)
-        except Failure as failure:
-            lines = [line for line in str(failure).splitlines() if re.search("rror|undefined|package|library", line)]
-            print(f"  noticed: {new}: {lines[-1][-150:] if lines else failure}", flush=True)
-            continue
-        raise Failure(f"not noticed: {new} in place of {old}")
+        expect_noticed(f"{new} in place of {old}", lambda way=way: check_way(conan, tree, way),
+                       "rror|undefined|package|library")
 
 
-def main():
-    words = sys.argv[1:]
-    if words not in ([], ["--self-test"]):
-        asked = words in (["-h"], ["--help"])
-        print(__doc__.strip(), file=sys.stdout if asked else sys.stderr)
-        return 0 if asked else 2
+def main(words):
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="holdfast-conan-") as work:
         conan = Conan(pathlib.Path(work))
         print(conan.run("--version").strip(), flush=True)
         if words:
             self_test(conan)
-            return 0
+            return
         said = conan.create(ROOT, {}, cppstd="17", fails=True)
         expect("cppstd" in said and "20" in said, f"C++17 is refused without a reason:\n{said[-2000:]}")
         sizes = {way: check_way(conan, ROOT, way) for way in WAYS}
         check_pkg_config(conan)
     print("figures: " + json.dumps({"test": "conan", "bytes": sizes, "seconds": round(time.monotonic() - begun)}))
-    return 0
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except Failure as failure:
-        print(failure)
-        sys.exit(1)
+    call(main, __doc__, lambda words: words in ([], ["--self-test"]))

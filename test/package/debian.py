@@ -16,8 +16,6 @@ It needs root and mmdebstrap. The packages of the roots come from the servers of
 kept as archives in the user's cache, below holdfast/. The exit status is 77 if the user is not root.
 """
 
-import contextlib
-import hashlib
 import json
 import os
 import pathlib
@@ -25,11 +23,11 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
-import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from roots import Root
+from script import ROOT, call, expect, keeps_packages, run
+
 BOOST = {"bookworm": "1.81", "trixie": "1.83"}
 # The packages that scripts/packages needs, and lintian.
 TOOLS = "g++ cmake ninja-build libssl-dev librabbitmq-dev libcli11-dev python3 pkg-config dpkg-dev lintian".split()
@@ -43,99 +41,6 @@ ACCEPTED = {
     "bogus-mail-host": "the project has no address; the user who publishes packages sets DEBEMAIL",
     "bogus-mail-host-in-debian-changelog": "the same",
 }
-# Files that apt and dpkg keep for themselves.
-OWN_FILES = re.compile(r"^/(?:var/(?:lib/(?:apt|dpkg)|cache|log)/|etc/ld\.so\.cache|var/lib/systemd/|tmp/|test/|proc/|dev/)")
-
-
-class Failure(Exception):
-    pass
-
-
-def expect(condition, what):
-    if not condition:
-        raise Failure(what)
-
-
-def run(command, fails=False, **options):
-    """Runs a command, and returns its output."""
-    begun = time.monotonic()
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          errors="replace", check=False, **options)
-    if time.monotonic() - begun > 5:
-        print(f"  {time.monotonic() - begun:.0f} s: {shlex.join(map(str, command))[-100:]}", flush=True)
-    expect((done.returncode != 0) == fails,
-           f"{shlex.join(map(str, command))}\nended with {done.returncode}:\n{done.stdout[-6000:]}")
-    return done.stdout
-
-
-def cache():
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    folder = pathlib.Path(base if base.startswith("/") else pathlib.Path.home() / ".cache") / "holdfast/debian"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def servers():
-    """The package servers of this system's configuration, as scripts/root finds them."""
-    with tempfile.TemporaryDirectory() as folder:
-        script = '. scripts/lib/apt_apart.sh; configure_apt "$0"; servers "$0"'
-        found = run(["sh", "-euc", script, folder], cwd=ROOT).split()
-    expect(found, "apt of this system knows no server")
-    return found
-
-
-def make_root(archive, release, include):
-    """Makes the root from the first server that has the release."""
-    problems = []
-    for server in servers():
-        try:
-            return run(["mmdebstrap", "--variant=minbase", *include, release, archive, server])
-        except Failure as failure:
-            problems.append(f"{server}: {failure}")
-    raise Failure(f"no server that this system knows has {release}:\n" + "\n".join(problems))
-
-
-class Root:
-    """A root of a release, with packages. Its commands run in namespaces of their own, which end with them."""
-
-    def __init__(self, folder, release, packages=()):
-        self.folder = folder
-        kind = hashlib.sha256(" ".join(packages).encode()).hexdigest()[:8] if packages else "bare"
-        archive = cache() / f"{release}-{kind}.tar"
-        if not archive.exists():
-            new = archive.with_name(f"{archive.stem}.{os.getpid()}.tar")
-            include = [f"--include={','.join(packages)}"] if packages else []
-            try:
-                make_root(new, release, include)
-                new.rename(archive)
-            finally:
-                new.unlink(missing_ok=True)
-        folder.mkdir()
-        run(["tar", "-xf", archive, "-C", folder, "--exclude=./dev/*"])
-        shutil.copy("/etc/resolv.conf", folder / "etc/resolv.conf")
-        (folder / "test").mkdir()
-
-    def run(self, command, fails=False, **environment):
-        inside = ('mount -t proc proc "$0/proc"; mount --rbind /dev "$0/dev"; '
-                  'exec chroot "$0" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 '
-                  'DEBIAN_FRONTEND=noninteractive "$@"')
-        words = [f"{name}={value}" for name, value in environment.items()]
-        return run(["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-euc", inside, self.folder, *words,
-                    "sh", "-ec", command], fails=fails)
-
-    def apt(self, words):
-        return self.run(f"apt-get -qq -y -o Acquire::Retries=3 -o APT::Sandbox::User=root {words}")
-
-    def files(self):
-        """All files, with type, mode, owner and, of links and files, content."""
-        out = self.run("cd / && find . -xdev -path ./proc -prune -o -path ./dev -prune -o -printf '/%P\\t%y %m %u %g %s %l\\n'")
-        found = {}
-        for line in out.splitlines():
-            path, _, about = line.partition("\t")
-            # The size of a folder depends on what has been in it.
-            if not OWN_FILES.match(path):
-                found[path] = re.sub(r"^(d .*) \d+ $", r"\1", about)
-        return found
 
 
 def make_packages(release, work, folders):
@@ -274,18 +179,10 @@ def check_development(root):
     print("  8 programs: CMake and pkg-config, shared and static, Consul and RabbitMQ")
 
 
-def main():
-    words = sys.argv[1:]
-    if len(words) not in (1, 3) or words[0] not in BOOST or words[1:2] not in ([], ["--packages"]):
-        asked = words in (["-h"], ["--help"])
-        print(__doc__.strip(), file=sys.stdout if asked else sys.stderr)
-        return 0 if asked else 2
-    if os.geteuid() != 0:
-        print("This test must be run by root, because apt installs packages in a root.")
-        return 77
+def main(words):
     release = words[0]
-    with contextlib.ExitStack() as stack:
-        work = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-debian-")))
+    with tempfile.TemporaryDirectory(prefix="holdfast-debian-") as name:
+        work = pathlib.Path(name)
         kept = pathlib.Path(words[2]).resolve() if len(words) == 3 else work
         folders = [kept / f"{release}-{revision}" for revision in (1, 2)]
         print(f"{release}: the packages", flush=True)
@@ -294,19 +191,18 @@ def main():
         check_lintian(builder, folders[0])
         print(f"{release}: a bare root", flush=True)
         bare = Root(work / "bare", release)
-        for folder, name in zip(folders, ("one", "two")):
-            shutil.copytree(folder, bare.folder / "test" / name)
+        for folder, revision in zip(folders, ("one", "two")):
+            shutil.copytree(folder, bare.folder / "test" / revision)
         shutil.copytree(builder.folder / "test/source/example", bare.folder / "test/source/example")
         shutil.copytree(builder.folder / "test/source/test/package", bare.folder / "test/source/test/package")
         check_life(bare)
         check_development(bare)
     print("figures: " + json.dumps({"test": f"debian/{release}", "bytes": sizes}))
-    return 0
+
+
+def is_known(words):
+    return words[:1] in ([release] for release in BOOST) and (len(words) == 1 or keeps_packages(words[1:]))
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except Failure as failure:
-        print(failure)
-        sys.exit(1)
+    call(main, __doc__, is_known, needs_root="apt installs packages in a root")

@@ -16,16 +16,14 @@ not root.
 """
 
 import json
-import os
 import pathlib
 import re
 import shutil
-import sys
 import tempfile
 
 import arch
-import debian
-from debian import ROOT, Failure, expect
+from roots import Root
+from script import ROOT, call, expect, keeps_packages, version_of
 
 COMMANDS = re.compile(r"^## RPM$.*?^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # The findings of rpmlint that are accepted, each with the reason.
@@ -148,20 +146,12 @@ def check_life(root, version):
     expect(not left, f"removal leaves {left}")
 
 
-def main():
-    words = sys.argv[1:]
-    if words and (len(words) != 2 or words[0] != "--packages"):
-        asked = words in (["-h"], ["--help"])
-        print(__doc__.strip(), file=sys.stdout if asked else sys.stderr)
-        return 0 if asked else 2
-    if os.geteuid() != 0:
-        print("This test must be run by root, because it makes a root of Debian.")
-        return 77
-    version = re.search(r"project\(holdfast VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(encoding="utf-8"))[1]
+def main(words):
+    version = version_of(ROOT)
     with tempfile.TemporaryDirectory(prefix="holdfast-rpm-") as name:
         work = pathlib.Path(name)
         kept = pathlib.Path(words[1]).resolve() if words else work / "made"
-        root = debian.Root(work / "root", "bookworm", arch.TOOLS)
+        root = Root(work / "root", "bookworm", arch.TOOLS)
         if not list(kept.glob("*.rpm")):
             make_packages(root, kept, version)
         made = sorted(kept.glob("*.rpm"))
@@ -176,12 +166,7 @@ def main():
         check_life(root, version)
         print("  installed below a folder, used by a program, and removed")
     print("figures: " + json.dumps({"test": "rpm", "bytes": sizes}))
-    return 0
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except Failure as failure:
-        print(failure)
-        sys.exit(1)
+    call(main, __doc__, lambda words: not words or keeps_packages(words), needs_root="it makes a root of Debian")

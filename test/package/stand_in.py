@@ -10,7 +10,7 @@ print what the real ones print. The program `holdfast` knows only --version. Its
 import re
 import shutil
 
-from debian import ROOT
+from script import ROOT
 
 OUTPUT = {"quickstart": "working, with fencing token", "rabbitmq": "working with slot"}
 SOURCES = {

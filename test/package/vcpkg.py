@@ -20,11 +20,10 @@ import os
 import pathlib
 import re
 import shutil
-import sys
 import tempfile
 
 import stand_in
-from debian import ROOT, Failure, expect, run
+from script import ROOT, call, expect, expect_noticed, run
 
 PORT = ROOT / "packaging/vcpkg/holdfast"
 # Features and linkage.
@@ -152,26 +151,16 @@ def self_test(work):
         text = (port / name).read_text(encoding="utf-8")
         expect(old in text, f"{name} does not say {old}")
         (port / name).write_text(text.replace(old, new), encoding="utf-8")
-        try:
-            check(port, work / f"wrong{number}", list(WAYS)[:1])
-        except Failure as failure:
-            lines = [line for line in str(failure).splitlines() if line.strip()]
-            print(f"  noticed: {new.strip() or 'no ' + old.strip()}: {lines[-1].strip()[-120:]}", flush=True)
-            continue
-        raise Failure(f"not noticed: {new!r} in place of {old!r}")
+        expect_noticed(f"{new!r} in place of {old!r}",
+                       lambda port=port, number=number: check(port, work / f"wrong{number}", list(WAYS)[:1]))
 
 
-def main():
-    words = sys.argv[1:]
-    if words not in ([], ["--self-test"]):
-        asked = words in (["-h"], ["--help"])
-        print(__doc__.strip(), file=sys.stdout if asked else sys.stderr)
-        return 0 if asked else 2
+def main(words):
     with tempfile.TemporaryDirectory(prefix="holdfast-vcpkg-") as name:
         work = pathlib.Path(name)
         if words:
             self_test(work)
-            return 0
+            return
         manifest = check_manifest(PORT)
         expect({frozenset(features) for features, *_ in WAYS.values()} >= {frozenset(manifest["features"]), frozenset()},
                "not all features are built, or not none")
@@ -180,12 +169,7 @@ def main():
             (work / str(number)).mkdir()
             sizes[way] = check_way(PORT, ROOT, work / str(number), way, debug=False)
     print("figures: " + json.dumps({"test": "vcpkg", "bytes": sizes}))
-    return 0
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except Failure as failure:
-        print(failure)
-        sys.exit(1)
+    call(main, __doc__, lambda words: words in ([], ["--self-test"]))

@@ -15,6 +15,7 @@
 //   - --poll=MS: how often it asks for free slots while it waits
 //   - --stay=1: slots are held for their whole time although they are revoked
 //   - --lease-extra=MS: how much longer than a lease it keeps a slot without a token before it holds it
+//   - --metrics=FILE: a file for the metrics of the semaphore and the client. It is written again ten times a second
 //
 // SIGUSR1 keeps the only thread busy, so that the library cannot work. Meanwhile the process asks its slots whether
 // they are held. SIGUSR2 ends the present holds. SIGTERM ends the process when all is released and closed.
@@ -31,6 +32,9 @@
 #include <csignal>
 #include <cstdint>
 #include <exception>
+#include <filesystem>
+#include <fstream>
+#include <holdfast/prometheus.hpp>
 #include <holdfast/rabbitmq.hpp>
 #include <iostream>
 #include <map>
@@ -63,9 +67,10 @@ constexpr auto look_while_busy = 2ms;
 /// Two readings of one lease differ by the time between reading two clocks. Verifications move the lease by far more.
 constexpr auto same_lease = 2ms;
 constexpr auto after_a_failure = 50ms;
+constexpr auto metrics_every = 100ms;
 
 struct arguments {
-  std::string url{}, name{}, log{}, who{};
+  std::string url{}, name{}, log{}, who{}, metrics{};
   std::uint32_t create_with = 0;
   int coroutines = 1;
   bool stay = false;
@@ -88,6 +93,8 @@ arguments parse(int count, char** words) {
       result.log = value;
     else if (name == "--who")
       result.who = value;
+    else if (name == "--metrics")
+      result.metrics = value;
     else if (name == "--create-with")
       result.create_with = static_cast<std::uint32_t>(std::stoul(value));
     else if (name == "--coroutines")
@@ -146,11 +153,15 @@ public:
         client_(io, config()),
         sem_(client_, options()),
         endings_(io, SIGTERM, SIGINT),
-        commands_(io, SIGUSR1, SIGUSR2) {}
+        commands_(io, SIGUSR1, SIGUSR2) {
+    metrics_.add(sem_);
+    add_to(metrics_, client_, given_.who);
+  }
 
   asio::awaitable<void> run() {
     const auto ex = co_await asio::this_coro::executor;
     asio::co_spawn(ex, obey(), rethrow);
+    if (!given_.metrics.empty()) asio::co_spawn(ex, write_metrics(), rethrow);
     for (int i = 0; i != given_.coroutines; ++i) asio::co_spawn(ex, take_turns(i), rethrow);
     co_await endings_.async_wait(as_result);
     ending_ = true;
@@ -192,6 +203,18 @@ private:
         be_busy();
       else
         ++holds_to_end_;
+    }
+  }
+
+  /// Writes the metrics until the end. A reader never finds half of them.
+  asio::awaitable<void> write_metrics() {
+    const std::filesystem::path place = given_.metrics, fresh = given_.metrics + ".new";
+    asio::steady_timer timer(co_await asio::this_coro::executor);
+    while (!ending_) {
+      std::ofstream(fresh) << metrics_.text();
+      std::filesystem::rename(fresh, place);
+      timer.expires_after(metrics_every);
+      co_await timer.async_wait(as_result);
     }
   }
 
@@ -276,6 +299,7 @@ private:
   journal log_;
   holdfast::rabbitmq::client client_;
   holdfast::rabbitmq::semaphore sem_;
+  holdfast::prometheus_text metrics_;
   asio::signal_set endings_, commands_;
   std::map<int, belief*> beliefs_;  ///< by coroutine
   int holds_to_end_ = 0;            ///< how often SIGUSR2 has come
