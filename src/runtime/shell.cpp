@@ -14,14 +14,6 @@
 #include <utility>
 
 namespace holdfast::detail {
-namespace {
-
-/// `never` instead of a sum that would overflow.
-protocol::time_point time_after(protocol::time_point now, std::chrono::nanoseconds time) {
-  return time < protocol::never - now ? now + time : protocol::never;
-}
-
-}  // namespace
 
 /// Makes the queued requests with the mutex unlocked. Only one thread at a time does so, which keeps the requests in
 /// order. That thread also makes the requests which other threads queue meanwhile.
@@ -137,15 +129,15 @@ void shell::begin(const acquire_request& request, pending<hold>&& handler, std::
   const auto at = is_hurried || request.within ? acquire_time{runtime::now()} : time_for_acquire();
   waiting.by_coarse_clock = !at.is_now;
   waiting.since = at.is_now ? at.now : runtime::coarse_now();
-  auto deadline = request.within ? time_after(at.now, *request.within) : protocol::never;
+  auto deadline = request.within ? protocol::time_after(at.now, *request.within) : protocol::never;
   bool is_late = false;
   if (is_hurried) {
     const auto steady_now = std::chrono::steady_clock::now();  // the difference of two arbitrary times may overflow
     const auto left = request.deadline > steady_now ? request.deadline - steady_now : protocol::duration(0);
-    waiting.its_extra().late_at = time_after(at.now, left);
-    deadline = std::min(deadline, waiting.late_at());
-    const auto wait = note_queue(waiting, 0);
-    is_late = wait && *wait > left;
+    const protocol::turn_deadline turn(at.now, left);
+    waiting.its_extra().turn = turn;
+    deadline = std::min(deadline, turn.at());
+    is_late = turn.will_pass_first(at.now, note_queue(waiting, 0));
   }
   acquires_.push(std::move(waiting));
   if (at_once) at_once->ticket = ticket;
@@ -470,7 +462,7 @@ void shell::count_end(slot_in_use& its, protocol::time_point granted_at, protoco
 
 void shell::perform(protocol::action::deny& a) {
   acquiring& waiting = *acquires_.find(a.ticket);
-  if (now_ >= waiting.late_at()) {
+  if (waiting.rare && waiting.rare->turn.has_passed(now_)) {
     protocol::action::fail failed{a.ticket, late(waiting, "no slot was free before the deadline")};
     return perform(failed);
   }

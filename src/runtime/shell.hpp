@@ -26,6 +26,7 @@
 #include "lifetime/event_log.hpp"
 #include "protocol/core/queue_state.hpp"
 #include "protocol/core/ticket_queue.hpp"
+#include "protocol/core/turn_deadline.hpp"
 #include "protocol/core/user_actions.hpp"
 #include "protocol/core/user_events.hpp"
 #include "runtime/boot_clock.hpp"
@@ -152,7 +153,7 @@ private:
     diagnostics* diag = nullptr;
     /// Members that few acquires need.
     struct extra {
-      protocol::time_point late_at = protocol::never;  ///< from then on, a denial is a failure
+      protocol::turn_deadline turn{};
       /// The queue as it was known when the acquire began. Empty if it has no `diag`, or if nothing was known.
       std::optional<diagnostics::queue_report> queue{};
       std::shared_ptr<trace_span> span{};
@@ -164,7 +165,6 @@ private:
       if (!rare) rare = std::make_unique<extra>();
       return *rare;
     }
-    protocol::time_point late_at() const { return rare ? rare->late_at : protocol::never; }
     bool knows_queue() const { return rare && rare->queue; }
 
     bool is_hole() const { return !handler; }

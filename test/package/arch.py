@@ -5,11 +5,11 @@
 """Makes the package for Arch Linux by makepkg, from the source archive of the last commit, and looks into it.
 
 makepkg and pacman are those of Debian, in a root of Debian 12. So are the compiler and the libraries: nothing of this
-test runs on Arch Linux. pacman installs the package below a folder, and removes it.
+test runs on Arch Linux. pacman installs the package below a folder, upgrades it to a higher release, and removes it.
 
 usage: arch.py                    It takes some ten minutes.
 
-       arch.py --packages FOLDER  keeps the package in the folder, or uses the one that is there.
+       arch.py --packages FOLDER  keeps the packages in the folder, or uses those that are there.
 
        arch.py --self-test        shows that mistakes in the PKGBUILD are noticed, with a stand-in for the sources. It
                                   takes some minutes.
@@ -120,30 +120,34 @@ def compiler_cache(root):
 
 
 def run_makepkg(root, archive, text):
-    """Runs makepkg as a user beside the archive, with that text of the PKGBUILD. Returns the package's file."""
+    """Runs makepkg as a user beside the archive, with that text of the PKGBUILD. Returns the file of the package, and that
+    of the next release of the same package."""
     build = archive.parent
     expect(text.count("sha256sums=(SKIP)") == 1, f"{PKGBUILD} has no checksum to fill in")
     checksum = hashlib.sha256(archive.read_bytes()).hexdigest()
     (build / "PKGBUILD").write_text(text.replace("(SKIP)", f"({checksum})"), encoding="utf-8")
     (root.folder / "test/makepkg.conf").write_text(CONF, encoding="utf-8")
+    makepkg = (f"cd /{BUILD} && setpriv --reuid 1000 --regid 1000 --clear-groups "
+               "makepkg --config /test/makepkg.conf --nodeps --nocolor")
     with compiler_cache(root) as environment:
-        said = root.run(f"chown -R 1000:1000 /{BUILD} && cd /{BUILD} && setpriv --reuid 1000 --regid 1000 --clear-groups "
-                        "makepkg --config /test/makepkg.conf --nodeps --nocolor", HOME=f"/{BUILD}", **environment)
+        said = root.run(f"chown -R 1000:1000 /{BUILD} && {makepkg}", HOME=f"/{BUILD}", **environment)
     expect("working, with fencing token" in said, f"check() did not run README's program:\n{said[-3000:]}")
     warned = re.findall("^==> WARNING: .*", said, re.MULTILINE)
     wrong = [line for line in warned if "Skipping dependency checks" not in line]
     expect(not wrong, f"makepkg warns: {wrong}")
-    made = list(build.glob("*.pkg.tar.zst"))
-    expect(len(made) == 1, f"makepkg made {made}")
-    return made[0]
+    root.run(f"sed -i 's/^pkgrel=1$/pkgrel=2/' /{BUILD}/PKGBUILD && {makepkg} --repackage", HOME=f"/{BUILD}")
+    made = sorted(build.glob("*.pkg.tar.zst"))
+    expect(len(made) == 2, f"makepkg made {made}")
+    return made
 
 
-def make_package(root, folder, version):
+def make_packages(root, folder, version):
     build = root.folder / BUILD
     build.mkdir()
-    package = run_makepkg(root, release.write_archive(version, build), (ROOT / PKGBUILD).read_text(encoding="utf-8"))
+    made = run_makepkg(root, release.write_archive(version, build), (ROOT / PKGBUILD).read_text(encoding="utf-8"))
     folder.mkdir(parents=True, exist_ok=True)
-    shutil.copy(package, folder)
+    for package in made:
+        shutil.copy(package, folder)
 
 
 def fields(text):
@@ -179,13 +183,17 @@ def check_files(root, version):
 
 
 def check_life(root, version):
-    """pacman installs the package below a folder, without its dependencies, and removes it."""
+    """pacman installs the package below a folder, without its dependencies, upgrades it, and removes it."""
     # The system's configuration wants mount points, of which the root has none.
     (root.folder / "test/pacman.conf").write_text("[options]\nSigLevel = Never\n", encoding="utf-8")
     pacman = "pacman --config /test/pacman.conf --root /test/installed --dbpath /test/installed/db --noconfirm"
-    root.run(f"mkdir -p /test/installed/db && {pacman} -U --nodeps --nodeps /test/made/*.zst")
+    root.run("mkdir -p /test/installed/db")
     inside = "LD_LIBRARY_PATH=/test/installed/usr/lib /test/installed/usr/bin/holdfast --version"
-    expect(version in root.run(inside), "the installed program does not run")
+    for number, folder in enumerate(("made", "newer"), 1):
+        root.run(f"{pacman} -U --nodeps --nodeps /test/{folder}/*.zst")
+        installed = root.run(f"{pacman} -Q").strip()
+        expect(installed == f"holdfast {version}-{number}", f"installed: {installed}")
+        expect(version in root.run(inside), "the installed program does not run")
     needed = root.run("readelf -d /test/installed/usr/bin/holdfast /test/installed/usr/lib/lib*.so.*")
     for library in set(re.findall(r"NEEDED.*\[(.*)\]", needed)):
         owner = [package for pattern, package in OWNERS if re.match(pattern, library)]
@@ -197,13 +205,14 @@ def check_life(root, version):
     expect(not left.replace("/test/installed/var/log/pacman.log", "").strip(), f"removal leaves {left}")
 
 
-def check(root, package, version):
-    """All checks of a package. Returns how many files it has, and their size."""
-    made = root.folder / "test/made"
-    shutil.rmtree(made, ignore_errors=True)
+def check(root, packages, version):
+    """All checks of a package and its next release. Returns how many files it has, and their size."""
     shutil.rmtree(root.folder / "test/installed", ignore_errors=True)
-    made.mkdir()
-    shutil.copy(package, made)
+    for package, name in zip(packages, ("made", "newer")):
+        folder = root.folder / "test" / name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        shutil.copy(package, folder)
     size = check_about(root, version)
     count = check_files(root, version)
     check_life(root, version)
@@ -239,11 +248,12 @@ def main(words):
             return
         kept = pathlib.Path(words[1]).resolve() if words else work / "made"
         if not list(kept.glob("*.zst")):
-            make_package(root, kept, version)
-        [package] = kept.glob("*.zst")
-        count, unpacked = check(root, package, version)
-        size = package.stat().st_size
-        print(f"  {package.name}: {size:,} bytes, {count} files of {unpacked:,} bytes; installed, run and removed by pacman")
+            make_packages(root, kept, version)
+        made = sorted(kept.glob("*.zst"))
+        count, unpacked = check(root, made, version)
+        size = made[0].stat().st_size
+        print(f"  {made[0].name}: {size:,} bytes, {count} files of {unpacked:,} bytes")
+        print("  pacman has installed it, upgraded it to the next release, and removed it; the program runs")
     print("figures: " + json.dumps({"test": "arch", "bytes": size, "files": count}))
 
 

@@ -4,8 +4,9 @@
 
 """Makes RPM packages by the commands of doc/reference/packages.md, and looks into them with rpm and rpmlint.
 
-rpm and rpmlint are those of Debian 12, in a root. So are the compiler and the libraries. The packages are unpacked in a
-bare folder and installed there by rpm without their dependencies: they were never installed on Fedora or openSUSE.
+rpm and rpmlint are those of Debian 12, in a root. So are the compiler and the libraries. rpm installs the
+packages in an empty folder without their dependencies, upgrades them to a higher release, and removes them. They were
+never installed on Fedora or openSUSE.
 
 usage: rpm.py                    It takes some ten minutes.
 
@@ -42,6 +43,8 @@ ACCEPTED = {
     "requires-on-release": "the libraries share internal symbols, so they require exactly their own version",
     "static-library-without-debuginfo": "debug information would make the archives several times as large",
 }
+# The folders of the first and of the second release of the packages.
+MADE, NEWER = "made", "newer"
 NAMES = LIBRARY, DEVEL, RABBITMQ, RABBITMQ_DEVEL, PROGRAM = (
     "libholdfast{0}", "holdfast-devel", "libholdfast_rabbitmq{0}", "holdfast-rabbitmq-devel", "holdfast")
 # For each package: files that it must have, and what it must require. {0} is the minor version with _, {1} with a dot.
@@ -71,20 +74,22 @@ def commands():
 
 
 def make_packages(root, folder, version):
-    """Runs the commands in the unpacked archive of the last commit."""
+    """Runs the commands in the unpacked archive of the last commit. The same files then become the packages' next release."""
     build = root.folder / arch.BUILD
     build.mkdir()
     archive = arch.release.write_archive(version, build)
     with arch.compiler_cache(root) as environment:
         # The source is where makepkg of arch.py unpacks it, so ccache knows most objects.
         root.run(f"mkdir /{arch.BUILD}/src && cd /{arch.BUILD}/src && tar -xf ../{archive.name} && "
-                 f"cd holdfast-{version} && set -e && {commands()}",
+                 f"cd holdfast-{version} && set -e && {commands()}\n"
+                 "cmake build/rpm -DHOLDFAST_RPM_RELEASE=2 && cpack --config build/rpm/CPackConfig.cmake -B build/newer",
                  CXXFLAGS=f"{arch.FLAGS} -DNDEBUG", LDFLAGS="-Wl,-z,relro,-z,now", HOME="/test", **environment)
-    folder.mkdir(parents=True, exist_ok=True)
-    made = list(build.glob("src/*/build/packages/*.rpm"))
-    expect(made, "cpack has made no package")
-    for each in made:
-        shutil.copy(each, folder)
+    for place, name in (("packages", MADE), ("newer", NEWER)):
+        made = list(build.glob(f"src/*/build/{place}/*.rpm"))
+        expect(len(made) == len(NAMES), f"cpack has made {[each.name for each in made]}")
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        for each in made:
+            shutil.copy(each, folder / name)
 
 
 def check_package(root, name, version):
@@ -132,11 +137,15 @@ def check_lint(root):
 
 
 def check_life(root, version):
-    """rpm installs the packages below a folder, without their dependencies, and removes them."""
+    """rpm installs the packages in an empty folder, without their dependencies, upgrades them, and removes them."""
     rpm = "rpm --root /test/installed --noscripts --nodeps"
-    root.run(f"mkdir /test/installed && {rpm} -i /test/made/*.rpm")
-    said = root.run("LD_LIBRARY_PATH=/test/installed/usr/lib64 /test/installed/usr/bin/holdfast --version")
-    expect(version in said, "the installed program does not run")
+    root.run("mkdir /test/installed")
+    for number, folder in enumerate((MADE, NEWER), 1):
+        root.run(f"{rpm} -U /test/{folder}/*.rpm")
+        installed = root.run("rpm --root /test/installed -qa --qf '%{VERSION}-%{RELEASE}\\n'").split()
+        expect(installed == [f"{version}-{number}"] * len(NAMES), f"installed: {installed}")
+        said = root.run("LD_LIBRARY_PATH=/test/installed/usr/lib64 /test/installed/usr/bin/holdfast --version")
+        expect(version in said, "the installed program does not run")
     # CMake looks into lib64 only where the system does.
     build = "cmake -S /test/source/test/package/examples -B /test/consumer -G Ninja -Dholdfast_DIR=/test/installed/usr/lib64/cmake/holdfast"
     root.run(f"{build} && cmake --build /test/consumer")
@@ -150,21 +159,20 @@ def main(words):
     version = version_of(ROOT)
     with tempfile.TemporaryDirectory(prefix="holdfast-rpm-") as name:
         work = pathlib.Path(name)
-        kept = pathlib.Path(words[1]).resolve() if words else work / "made"
+        kept = pathlib.Path(words[1]).resolve() if words else work / "kept"
         root = Root(work / "root", "bookworm", arch.TOOLS)
-        if not list(kept.glob("*.rpm")):
+        if not list(kept.glob("*/*.rpm")):
             make_packages(root, kept, version)
-        made = sorted(kept.glob("*.rpm"))
-        expect(len(made) == len(NAMES), f"these packages were made: {[each.name for each in made]}")
-        shutil.copytree(kept, root.folder / "test/made")
+        for name in (MADE, NEWER):
+            shutil.copytree(kept / name, root.folder / "test" / name)
         for part in ("example", "test/package/examples"):
             shutil.copytree(ROOT / part, root.folder / "test/source" / part)
         sizes = {name.replace("{0}", ""): check_package(root, name, version) for name in NAMES}
-        for package in made:
+        for package in sorted((kept / MADE).iterdir()):
             print(f"  {package.name}: {package.stat().st_size:,} bytes")
         check_lint(root)
         check_life(root, version)
-        print("  installed below a folder, used by a program, and removed")
+        print("  installed in an empty folder, upgraded, used by a program, and removed")
     print("figures: " + json.dumps({"test": "rpm", "bytes": sizes}))
 
 

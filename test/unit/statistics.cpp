@@ -17,6 +17,7 @@
 
 #include "lifetime/tally.hpp"
 #include "protocol/core/queue_state.hpp"
+#include "protocol/core/turn_deadline.hpp"
 #include "support/async.hpp"
 #include "support/participant.hpp"
 
@@ -199,6 +200,22 @@ BOOST_AUTO_TEST_CASE(the_expected_wait_is_that_of_a_queue) {
   queue.free = 0;
   for (int i = 0; i < 1'000; ++i) times.add(10ms);  // later holds count more
   BOOST_TEST(wait() < 0.03);
+}
+
+BOOST_AUTO_TEST_CASE(a_deadline_is_compared_with_the_expected_wait) {
+  const protocol::time_point now{1h};
+  const protocol::turn_deadline none, soon(now, 2s), past(now, -1s), far(now, protocol::duration::max());
+  BOOST_TEST(!soon.will_pass_first(now, {}));
+  BOOST_TEST(!soon.will_pass_first(now, 2s));
+  BOOST_TEST(soon.will_pass_first(now, 2s + 1ns));
+  BOOST_TEST(soon.will_pass_first(now, protocol::duration::max()));
+  BOOST_TEST(!none.will_pass_first(now, protocol::duration::max()));
+  BOOST_TEST(!past.will_pass_first(now, 0ns));  // a slot that is free is taken
+  BOOST_TEST(past.will_pass_first(now, 1ns));
+  BOOST_TEST(!soon.has_passed(now + 2s - 1ns));
+  BOOST_TEST(soon.has_passed(now + 2s));
+  BOOST_TEST(past.has_passed(now));
+  BOOST_TEST((far.at() == protocol::never));
 }
 
 ASYNC_TEST_CASE(a_denied_acquire_tells_who_holds, 20s) {
