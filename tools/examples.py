@@ -370,6 +370,20 @@ def opentelemetry(folder):
     expect(its_hold["holdfast.session"] == waited["holdfast.session"] != others["holdfast.session"], "and the sessions whose they were")
 
 
+def opentelemetry_metrics(folder):
+    """Built only where opentelemetry-cpp is installed, as in Debian 13."""
+    output = run([folder / "opentelemetry_metrics"])
+    shown = {}
+    for text in re.split(r"^  instrument name\s*: ", output, flags=re.MULTILINE)[1:]:
+        shown[text.partition("\n")[0]] = text
+    expect(set(shown) == {"holdfast.acquires", "holdfast.losses", "holdfast.holds", "holdfast.wait.duration", "holdfast.hold.duration"}, f"these are shown: {sorted(shown)}")
+    expect_lines(shown["holdfast.acquires"], r"(?s)value\s*: 2\n[^:]*:\s*lock: service/reports\s+outcome: granted$")
+    expect_lines(shown["holdfast.holds"], r"value\s*: 1$")
+    expect_lines(shown["holdfast.losses"], r"value\s*: 0$", r"reason: lease_expired$")
+    for name in ("wait", "hold"):
+        expect_lines(shown[f"holdfast.{name}.duration"], r"count\s*: [12]$", r"buckets\s*: \[0.0001, 0.001, .*, 1800, \]$")
+
+
 def demo(folder, *options):
     output = run([folder / "demo", "--seconds", "5", "--ttl-ms", "1000", *options])
     killed = r"killed process [ABC] \(SIGKILL\) while it held [1-4] slot"
@@ -441,7 +455,7 @@ def on_a_real_agent(folder):
 
 CASES = [
     quickstart, failures, usage, lost_slot, guarded_write, numbered_slots, exclusive_workers, crashed_worker,
-    hot_standby, server, fake_consul, administration, in_the_headers, prometheus_cpp, spdlog_events, opentelemetry, rabbitmq, tutorial, demo, broken_limit,
+    hot_standby, server, fake_consul, administration, in_the_headers, prometheus_cpp, spdlog_events, opentelemetry, opentelemetry_metrics, rabbitmq, tutorial, demo, broken_limit,
 ]
 CASES.append(on_a_real_agent)
 
