@@ -16,18 +16,18 @@ OUTPUT = {"quickstart": "working, with fencing token", "rabbitmq": "working with
 SOURCES = {
     "src/a.cpp": """#include <boost/json.hpp>
 int tls();
-int holdfast_part() { return boost::json::parse("[]").as_array().empty() && tls() ? 0 : 1; }
+[[gnu::visibility("default")]] int holdfast_part() { return boost::json::parse("[]").as_array().empty() && tls() ? 0 : 1; }
 """,
     "src/net/tls.cpp": """#include <openssl/ssl.h>
 int tls() { return SSL_CTX_new(TLS_method()) != nullptr; }
 """,
     "src/net/no_tls.cpp": "int tls() { return 1; }\n",
-    "src/testing/a.cpp": "int holdfast_part();\nint testing_part() { return holdfast_part(); }\n",
+    "src/testing/a.cpp": "int holdfast_part();\n[[gnu::visibility(\"default\")]] int testing_part() { return holdfast_part(); }\n",
     "src/rabbitmq/a.cpp": """#include <amqp.h>
 int holdfast_part();
-int rabbitmq_part() { return amqp_version_number() != 0 ? holdfast_part() : 1; }
+[[gnu::visibility("default")]] int rabbitmq_part() { return amqp_version_number() != 0 ? holdfast_part() : 1; }
 """,
-    "src/testing/broker/a.cpp": "int rabbitmq_part();\nint rabbitmq_testing_part() { return rabbitmq_part(); }\n",
+    "src/testing/broker/a.cpp": "int rabbitmq_part();\n[[gnu::visibility(\"default\")]] int rabbitmq_testing_part() { return rabbitmq_part(); }\n",
 }
 CLI = """#include <cstdio>
 #include <holdfast/version.hpp>

@@ -445,7 +445,7 @@ ASYNC_TEST_CASE(an_answer_that_takes_more_memory_than_there_is_fails_its_operati
   BOOST_TEST(!diag.message.empty());
 }
 
-ASYNC_TEST_CASE(a_refusal_that_comes_before_the_whole_request_was_taken) {
+ASYNC_TEST_CASE(a_refusal_that_comes_before_the_whole_request_was_taken, 30s) {
   scripted_server server(ex);
   client consul(ex, settings_for(server));
   pending<bool> put(ex, consul.put("k", std::string(32u << 20, 'x')));
@@ -456,7 +456,7 @@ ASYNC_TEST_CASE(a_refusal_that_comes_before_the_whole_request_was_taken) {
   BOOST_TEST(ec == error::too_large);
 }
 
-ASYNC_TEST_CASE(a_request_that_the_socket_does_not_take_at_once_arrives_whole) {
+ASYNC_TEST_CASE(a_request_that_the_socket_does_not_take_at_once_arrives_whole, 30s) {
   scripted_server server(ex);
   client consul(ex, settings_for(server));
   const std::string value(16u << 20, 'x');

@@ -3,6 +3,7 @@
 
 // Each loss can be explained from the log alone: it says which slot was lost, why, and what went before.
 
+#include <algorithm>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/test/unit_test.hpp>
@@ -47,9 +48,14 @@ struct process {
     sem = semaphore(client, options);
   }
 
+  /// The first loss. Other events may follow it at once.
   asio::awaitable<log_event> loss() const {
-    while (events->empty() || events->back().kind != log_kind::slot_lost) co_await asio::post(asio::use_awaitable);
-    co_return events->back();
+    const auto is_loss = [](const log_event& each) { return each.kind == log_kind::slot_lost; };
+    for (;;) {
+      const auto found = std::find_if(events->begin(), events->end(), is_loss);
+      if (found != events->end()) co_return *found;
+      co_await asio::post(asio::use_awaitable);
+    }
   }
 
   std::shared_ptr<std::vector<log_event>> events = std::make_shared<std::vector<log_event>>();
