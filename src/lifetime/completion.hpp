@@ -12,6 +12,8 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/require.hpp>
 #include <holdfast/detail/initiation.hpp>
+#include <memory>
+#include <optional>
 #include <utility>
 
 namespace holdfast::detail {
@@ -21,7 +23,9 @@ class posting_executor {
 public:
   posting_executor() = default;
   posting_executor(const asio::any_io_executor& from)  // NOLINT(google-explicit-constructor): it is the same executor
-      : never_(asio::require(from, asio::execution::blocking.never)) {}
+      : never_(asio::require(from, asio::execution::blocking.never)) {
+    if (const auto* const io = never_.target<io_executor>()) io_ = *io;
+  }
 
   const asio::any_io_executor& get() const noexcept { return never_; }
 
@@ -29,17 +33,26 @@ public:
   /// allocator. Other executors stay type-erased, and cannot use the allocator.
   template <class Allocator, class Function>
   void execute(const Allocator& memory, Function&& function) const {
-    using io_executor =
-        decltype(asio::require(std::declval<asio::io_context::executor_type>(), asio::execution::blocking.never));
-    if (const auto* const io = never_.target<io_executor>())
-      asio::require(*io, asio::execution::allocator(memory)).execute(std::forward<Function>(function));
+    if (io_)
+      asio::require(*io_, asio::execution::allocator(memory)).execute(std::forward<Function>(function));
     else
       never_.execute(std::forward<Function>(function));
   }
 
 private:
+  using io_executor =
+      decltype(asio::require(std::declval<asio::io_context::executor_type>(), asio::execution::blocking.never));
+
   asio::any_io_executor never_;
+  std::optional<io_executor> io_{};  ///< the same, if it is that of an io_context
 };
+
+/// Posts `arrive` to `home`, which dispatches it to `to`. It is kept out of the code of each completion.
+template <class Arrive>
+[[gnu::noinline]] void post_elsewhere(const posting_executor& home, std::unique_ptr<asio::any_completion_executor> to,
+                                      Arrive&& arrive) {
+  asio::post(home.get(), asio::bind_executor(std::move(*to), std::forward<Arrive>(arrive)));
+}
 
 /// Posts `arrive`, which owns the handler of `waiting` and calls it, to `home`, the executor that was given to
 /// `pending`. If the handler has another executor, `arrive` is dispatched from there. Every completion of the library
@@ -48,8 +61,8 @@ private:
 template <class Allocator, class Arrive, class... Results>
 void post_arrival(const posting_executor& home, pending<Results...>& waiting, const Allocator& memory,
                   Arrive&& arrive) {
-  if (const auto elsewhere = std::move(waiting.elsewhere))
-    asio::post(home.get(), asio::bind_executor(std::move(*elsewhere), std::forward<Arrive>(arrive)));
+  if (waiting.elsewhere)
+    post_elsewhere(home, std::move(waiting.elsewhere), std::forward<Arrive>(arrive));
   else
     home.execute(memory, std::forward<Arrive>(arrive));
 }

@@ -81,7 +81,7 @@ bool hold_impl::update(protocol::time_point deadline, bool suspect) noexcept {
   return standing_.load(std::memory_order_acquire).state != slot_state::lost;
 }
 
-std::stop_source hold_impl::lose(loss_reason reason, diagnostics why) noexcept {
+std::stop_source hold_impl::lose(loss_reason reason, std::unique_ptr<const diagnostics> why) noexcept {
   {
     const std::lock_guard lock(stop_mutex_);
     loss_details_ = std::move(why);  // before a thread can see the `lost` of this call
@@ -95,7 +95,7 @@ std::stop_source hold_impl::lose(loss_reason reason, diagnostics why) noexcept {
 diagnostics hold_impl::loss_details() const {
   if (current().state != slot_state::lost || process.is_foreign()) return {};
   const std::lock_guard lock(stop_mutex_);
-  return loss_details_;
+  return loss_details_ ? *loss_details_ : diagnostics();
 }
 
 const asio::any_io_executor& executor_of(const hold_impl& impl) noexcept { return impl.owner->get_executor(); }

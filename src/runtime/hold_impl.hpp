@@ -60,7 +60,7 @@ public:
   /// Marks the slot as lost. The caller must call `request_stop` on the result, outside of any lock or strand, unless
   /// the execution context is being destroyed. The result has no stop state if no token was requested, or if the slot
   /// was released before.
-  std::stop_source lose(loss_reason reason, diagnostics why = {}) noexcept;
+  std::stop_source lose(loss_reason reason, std::unique_ptr<const diagnostics> why = nullptr) noexcept;
   diagnostics loss_details() const;
   void revoke() noexcept { revoked_.store(true, std::memory_order_release); }
   bool revoked() const noexcept { return revoked_.load(std::memory_order_acquire); }
@@ -85,9 +85,10 @@ private:
   std::atomic<bool> let_go_{false};
   std::atomic<bool> revoked_{false};
   std::atomic<protocol::time_point> deadline_;
-  diagnostics loss_details_;
-  mutable std::mutex stop_mutex_;            ///< guards `stop_` and `loss_details_`
-  std::stop_source stop_{std::nostopstate};  // made on the first request: most slots get none
+  mutable std::mutex stop_mutex_;  ///< guards `stop_` and `loss_details_`
+  // Most slots get none of these, so they are made when they are needed.
+  std::stop_source stop_{std::nostopstate};
+  std::unique_ptr<const diagnostics> loss_details_{};
 };
 
 }  // namespace holdfast::detail

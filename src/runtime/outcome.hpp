@@ -17,7 +17,7 @@ namespace holdfast::runtime {
 
 using detail::outcome;
 
-HOLDFAST_INTERNAL outcome failed(protocol::failure&& why, diagnostics* diag);
+[[gnu::cold]] HOLDFAST_INTERNAL outcome failed(protocol::failure&& why, diagnostics* diag);
 
 /// The outcome of an operation of the core. On failure, fills in `diag` if it is not null.
 inline outcome outcome_of(protocol::failure&& why, diagnostics* diag = nullptr) {

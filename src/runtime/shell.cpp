@@ -97,6 +97,8 @@ void shell::acquire(const acquire_request& request, pending<hold>&& handler, std
     complete_immediately(std::move(at_once.done), std::move(at_once.ended), std::move(at_once.result));
 }
 
+shell::acquiring::extra::~extra() = default;
+
 /// The span of a hold. It is made and ended on the strand.
 struct shell::hold_trace {
   std::shared_ptr<trace_span> span{};
@@ -106,15 +108,12 @@ struct shell::hold_trace {
 /// no immediate executor.
 void shell::begin(const acquire_request& request, pending<hold>&& handler, std::string_view name, initiating* at_once) {
   auto* const cancelling = on_cancel<protocol::ticket>(handler.handler);
-  acquiring waiting(std::move(handler));
-  waiting.diag = request.diag;
-  waiting.count = request.count;
-  if (options_.tracer) trace_wait(waiting, request, name);
+  std::unique_ptr<acquiring::extra> traced;
+  if (options_.tracer) traced = trace_wait(request, name);
   const locked lock(*this);
   if (!lock) return;
   const protocol::ticket ticket{++last_ticket_};
   if (cancelling) cancelling->key = ticket;
-  waiting.ticket = ticket;
   keep_running();
   initiating_ = at_once;
   beginning_ = ticket;
@@ -126,29 +125,34 @@ void shell::begin(const acquire_request& request, pending<hold>&& handler, std::
     }
   } after_the_step{*this};
   const bool is_hurried = request.deadline != std::chrono::steady_clock::time_point::max();
-  const auto at = is_hurried || request.within ? acquire_time{runtime::now()} : time_for_acquire();
+  const bool is_timed = is_hurried || request.within;
+  const auto at = is_timed ? acquire_time{runtime::now()} : time_for_acquire();
+  acquiring& waiting = acquires_.push(ticket, std::move(handler), request);
   waiting.by_coarse_clock = !at.is_now;
   waiting.since = at.is_now ? at.now : runtime::coarse_now();
-  auto deadline = request.within ? protocol::time_after(at.now, *request.within) : protocol::never;
-  bool is_late = false;
-  if (is_hurried) {
-    const auto steady_now = std::chrono::steady_clock::now();  // the difference of two arbitrary times may overflow
-    const auto left = request.deadline > steady_now ? request.deadline - steady_now : protocol::duration(0);
-    const protocol::turn_deadline turn(at.now, left);
-    waiting.its_extra().turn = turn;
-    deadline = std::min(deadline, turn.at());
-    is_late = turn.will_pass_first(at.now, note_queue(waiting, 0));
-  }
-  acquires_.push(std::move(waiting));
+  waiting.rare = std::move(traced);
   if (at_once) at_once->ticket = ticket;
-  if (is_late) {
-    protocol::action::fail failed{ticket, late(*acquires_.find(ticket), "its turn would come after the deadline")};
-    return perform(failed);
+  protocol::time_point deadline = protocol::never;
+  if (request.within) deadline = protocol::time_after(at.now, *request.within);
+  if (is_hurried) {
+    const protocol::turn_deadline turn = note_turn(waiting, request.deadline, at.now);
+    deadline = std::min(deadline, turn.at());
+    if (turn.will_pass_first(at.now, note_queue(waiting, 0))) {
+      protocol::action::fail failed{ticket, late(waiting, "its turn would come after the deadline")};
+      return perform(failed);
+    }
   }
   step(protocol::event::acquire{ticket, request.count, request.once, deadline, name}, at.now);
   if (!request.diag) return;
   acquiring* const waits = acquires_.find(ticket);
   if (waits && !waits->knows_queue()) note_queue(*waits, 1);
+}
+
+protocol::turn_deadline shell::note_turn(acquiring& waiting, std::chrono::steady_clock::time_point deadline,
+                                         protocol::time_point now) {
+  const auto steady_now = std::chrono::steady_clock::now();  // the difference of two arbitrary times may overflow
+  const auto left = deadline > steady_now ? deadline - steady_now : protocol::duration(0);
+  return waiting.its_extra().turn = protocol::turn_deadline(now, left);
 }
 
 /// Notes what is known of the queue when an acquire begins. `joined` is 1 if the acquire has joined it, else 0. Returns
@@ -212,7 +216,7 @@ void shell::release(const hold_impl& held, protocol::time_point now, pending<>&&
   ended = std::move(at.held);
   at.on_released = std::move(waiting);
   count_end(at, ended->granted_at, now);
-  trace_end(at, loss_reason::none);
+  if (at.trace) trace_end(at, loss_reason::none);
   end_waits(id, error::not_held, loss_reason::none);
   step(protocol::event::release{id}, now);
 }
@@ -362,8 +366,9 @@ void shell::log_slot(log_event&& event, const hold_impl& held) {
 
 // ---- tracing: a wait begins on its caller's thread, and all else is posted to the strand
 
-void shell::trace_wait(acquiring& waiting, const acquire_request& request, std::string_view lock) const {
-  if (process().is_foreign()) return;
+std::unique_ptr<shell::acquiring::extra> shell::trace_wait(const acquire_request& request,
+                                                           std::string_view lock) const {
+  if (process().is_foreign()) return nullptr;
   std::string key = name();
   if (!lock.empty()) key.append("/").append(lock);
   const span_start what{.kind = span_kind::wait,
@@ -371,8 +376,10 @@ void shell::trace_wait(acquiring& waiting, const acquire_request& request, std::
                         .key = key,
                         .at = std::chrono::system_clock::now(),
                         .parent = request.trace_parent};
-  waiting.its_extra().span = options_.tracer->started(what);
-  waiting.rare->key = std::move(key);
+  auto traced = std::make_unique<acquiring::extra>();
+  traced->span = options_.tracer->started(what);
+  traced->key = std::move(key);
+  return traced;
 }
 
 void shell::trace_no_grant(acquiring& waiting, error_code ec) {
@@ -402,7 +409,6 @@ void shell::trace_grant(slot_in_use& its, acquiring& waiting) {
 }
 
 void shell::trace_end(slot_in_use& its, loss_reason reason) {
-  if (!its.trace) return;
   const span_end how{.at = std::chrono::system_clock::now(), .reason = reason};
   asio::post(strand(), [trace = std::move(its.trace), how] {
     if (trace->span) trace->span->ended(how);
@@ -427,8 +433,9 @@ void shell::perform(protocol::action::grant& a) {
   auto impl = make_hold(a, waiting.count);
   const std::size_t index = index_of(a.slot);
   if (index >= slots_.size()) slots_.resize(index + 1);
-  slots_[index].held = impl;
-  slots_[index].suspect = false;
+  slot_in_use& its = slots_[index];
+  its.held = impl;
+  its.suspect = false;
   impl->granted_at = now_;
   counts_->held.add();
   counts_->granted.add();
@@ -436,7 +443,7 @@ void shell::perform(protocol::action::grant& a) {
   counts_->wait.add(waited(waiting));
   if (waiting.diag && waiting.knows_queue() && a.ticket != beginning_)
     waiting.diag->queue = std::move(*waiting.rare->queue);
-  if (options_.tracer) trace_grant(slots_[index], waiting);
+  if (options_.tracer) trace_grant(its, waiting);
   complete_acquire(waiting, error_code(), hold_impl::make_handle(std::move(impl)));
 }
 
@@ -482,7 +489,7 @@ void shell::perform(protocol::action::fail& a) {
 
 void shell::perform(protocol::action::released& a) {
   pending<>& waiting = slots_[index_of(a.slot)].on_released;
-  if (waiting.handler) complete(std::move(waiting), runtime::outcome_of(std::move(a.error)));
+  if (waiting.handler) complete(std::move(waiting), a.error ? runtime::outcome_of(*std::move(a.error)) : outcome());
 }
 
 void shell::perform(protocol::action::lose& a) {
@@ -495,12 +502,12 @@ void shell::tell_lost(protocol::slot_id id, loss_reason reason, const diagnostic
   if (log_ && session.empty()) session = session_of(id);
   slot_in_use& at = slots_[index_of(id)];
   const std::shared_ptr<hold_impl> held = std::move(at.held);
-  std::stop_source stop = held->lose(reason, why);
+  std::stop_source stop = held->lose(reason, std::make_unique<const diagnostics>(why));
   // request_stop runs the user's stop callbacks, which must not run under the lock.
   if (stop.stop_possible()) asio::post(post_.get(), [stop]() mutable { stop.request_stop(); });
   if (held->reason() != loss_reason::none) reason = held->reason();  // else it was released meanwhile
   count_end(at, held->granted_at, now_);
-  trace_end(at, reason);
+  if (at.trace) trace_end(at, reason);
   counts_->lost.add(reason);
   end_waits(id, {}, reason);
   if (!log_) return;

@@ -65,7 +65,7 @@ public:
   /// `name` selects the lock of a mutex set.
   void acquire(const acquire_request& request, pending<hold>&& handler, std::string_view name = {});
   /// Completes an acquire with `why`, without asking the core.
-  void refuse(const protocol::failure& why, diagnostics* diag, pending<hold>&& handler);
+  [[gnu::cold]] void refuse(const protocol::failure& why, diagnostics* diag, pending<hold>&& handler);
   void release(const hold_impl& held, protocol::time_point now, pending<>&& waiting);
   /// The user has released or destroyed the handle of a lost hold.
   void let_go(const hold_impl& held);
@@ -145,14 +145,16 @@ protected:
 
 private:
   struct acquiring : pending<hold> {
-    explicit acquiring(pending&& handler) : pending(std::move(handler)) {}
-    std::uint32_t count = 1;  // first, in the padding of `pending`
+    acquiring(protocol::ticket ticket, pending&& handler, const acquire_request& request)
+        : pending(std::move(handler)), count(request.count), ticket(ticket), diag(request.diag) {}
+    std::uint32_t count;  // first, in the padding of `pending`
     bool by_coarse_clock = false;
-    protocol::ticket ticket{};
+    protocol::ticket ticket;
     protocol::time_point since{};  ///< when it began to wait
-    diagnostics* diag = nullptr;
+    diagnostics* diag;
     /// Members that few acquires need.
     struct extra {
+      [[gnu::cold]] ~extra();
       protocol::turn_deadline turn{};
       /// The queue as it was known when the acquire began. Empty if it has no `diag`, or if nothing was known.
       std::optional<diagnostics::queue_report> queue{};
@@ -192,15 +194,19 @@ private:
 
   template <class Key, class Handler>
   canceller<Key>* on_cancel(Handler& handler);
-  std::optional<protocol::duration> note_queue(acquiring& waiting, std::size_t joined) const;
-  void describe_queue(const acquiring& waiting, std::optional<diagnostics::queue_report>& into) const;
-  protocol::failure late(const acquiring& waiting, std::string text) const;
+  [[gnu::cold]] static protocol::turn_deadline note_turn(acquiring& waiting,
+                                                         std::chrono::steady_clock::time_point deadline,
+                                                         protocol::time_point now);
+  [[gnu::cold]] std::optional<protocol::duration> note_queue(acquiring& waiting, std::size_t joined) const;
+  [[gnu::cold]] void describe_queue(const acquiring& waiting, std::optional<diagnostics::queue_report>& into) const;
+  [[gnu::cold]] protocol::failure late(const acquiring& waiting, std::string text) const;
   void begin(const acquire_request& request, pending<hold>&& handler, std::string_view name, initiating* at_once);
-  void trace_wait(acquiring& waiting, const acquire_request& request, std::string_view lock) const;
-  void trace_no_grant(acquiring& waiting, error_code ec);
-  void trace_grant(slot_in_use& its, acquiring& waiting);
-  void trace_end(slot_in_use& its, loss_reason reason);
-  void log_slot(log_event&& event, const hold_impl& held);
+  [[gnu::cold]] std::unique_ptr<acquiring::extra> trace_wait(const acquire_request& request,
+                                                             std::string_view lock) const;
+  [[gnu::cold]] void trace_no_grant(acquiring& waiting, error_code ec);
+  [[gnu::cold]] void trace_grant(slot_in_use& its, acquiring& waiting);
+  [[gnu::cold]] void trace_end(slot_in_use& its, loss_reason reason);
+  [[gnu::cold]] void log_slot(log_event&& event, const hold_impl& held);
   protocol::duration waited(const acquiring& waiting) const;
   void count_suspect(slot_in_use& its, bool is_suspect);
   void count_end(slot_in_use& its, protocol::time_point granted_at, protocol::time_point now);
@@ -218,8 +224,8 @@ private:
   void schedule(protocol::time_point wake);
   void sleep();
 
-  void tell_lost(protocol::slot_id id, loss_reason reason, const diagnostics& why, const std::string& lock = {},
-                 std::string session = {});
+  [[gnu::cold]] void tell_lost(protocol::slot_id id, loss_reason reason, const diagnostics& why,
+                               const std::string& lock = {}, std::string session = {});
   void end_waits(protocol::slot_id id, error_code ec, loss_reason reason);
   template <class... Results>
   void complete_all(std::map<wait_id, pending<Results...>>& waits, protocol::slot_id id, error_code ec,

@@ -164,7 +164,9 @@ private:
   }
   std::string text(const protocol::action::deny& a) { return "deny " + name(a.ticket); }
   std::string text(const protocol::action::fail& a) { return "fail " + name(a.ticket) + why(a.error); }
-  std::string text(const protocol::action::released& a) { return "released " + name(a.slot) + why(a.error); }
+  std::string text(const protocol::action::released& a) {
+    return "released " + name(a.slot) + why(a.error.value_or(protocol::failure()));
+  }
   std::string text(const protocol::action::lose& a) {
     return "lose " + name(a.slot) + " " + std::string(to_string(a.reason));
   }

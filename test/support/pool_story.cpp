@@ -540,7 +540,9 @@ std::string pool_story::line(const core_action& a) {
     }
     std::string operator()(const action::deny& x) const { return "deny t" + number(x.ticket); }
     std::string operator()(const action::fail& x) const { return "fail t" + number(x.ticket) + text(x.error); }
-    std::string operator()(const action::released& x) const { return "released " + story.name(x.slot) + text(x.error); }
+    std::string operator()(const action::released& x) const {
+      return "released " + story.name(x.slot) + text(x.error.value_or(failure()));
+    }
     std::string operator()(const action::lose& x) const {
       return "lose " + story.name(x.slot) + " " + std::string(to_string(x.reason));
     }

@@ -199,7 +199,7 @@ private:
   }
   std::string note(action::deny& a) { return "deny t" + number(a.ticket); }
   std::string note(action::fail& a) { return "fail t" + number(a.ticket) + text(a.error); }
-  std::string note(action::released& a) { return "released " + name(a.slot) + text(a.error); }
+  std::string note(action::released& a) { return "released " + name(a.slot) + text(a.error.value_or(failure())); }
   std::string note(action::lose& a) { return "lose " + name(a.slot) + " " + std::string(to_string(a.reason)); }
   std::string note(action::revoke&) { return "wrong"; }
   std::string note(action::update& a) { return "update " + name(a.slot) + (a.suspect ? " suspect" : ""); }

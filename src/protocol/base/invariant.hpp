@@ -13,8 +13,12 @@ inline constinit std::atomic<void (*)(const char* invariant)> broken_invariant =
 
 /// Checks a condition that is always true, unless there is a mistake in this code. `holds()` returns the condition.
 template <class Holds>
+[[gnu::cold]] void evaluate_invariant(const char* invariant, Holds& holds, void (*tell)(const char*)) {
+  if (!holds()) tell(invariant);
+}
+template <class Holds>
 void check_invariant(const char* invariant, Holds holds) {
-  if (const auto tell = broken_invariant.load(std::memory_order_relaxed); tell != nullptr && !holds()) tell(invariant);
+  if (const auto tell = broken_invariant.load(std::memory_order_relaxed)) evaluate_invariant(invariant, holds, tell);
 }
 
 }  // namespace holdfast::protocol

@@ -144,7 +144,7 @@ void broker_pool::answer_release(seat& s, failure why) {
   const slot_id id = std::exchange(s.releases, slot_id::none);
   if (id == slot_id::none) return;
   slots_.close(id);
-  ctx_.act(action::released{id, std::move(why)});
+  ctx_.act(action::released{id, why.code ? std::optional(std::move(why)) : std::nullopt});
 }
 
 void broker_pool::remove(seat& s) {

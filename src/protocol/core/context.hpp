@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "protocol/base/random.hpp"
@@ -61,11 +60,6 @@ public:
   template <class Action>
   void act(Action a) {
     out_->emplace_back(std::move(a));
-  }
-  /// Constructs the action in place and returns it.
-  template <class Action>
-  Action& act() {
-    return std::get<Action>(out_->emplace_back(std::in_place_type<Action>));
   }
   std::size_t actions() const { return out_->size(); }
 

@@ -25,10 +25,14 @@ public:
   Entry& front() { return entries_.front(); }
   const Entry& front() const { return entries_.front(); }
 
-  void push(Entry&& e) {
-    check_invariant("tickets grow", [&] { return entries_.empty() || entries_.back().ticket < e.ticket; });
-    entries_.push_back(std::move(e));
+  /// Appends an entry, which is constructed from the arguments. The reference is valid until an entry is erased.
+  template <class... Arguments>
+  Entry& push(Arguments&&... arguments) {
+    Entry& added = entries_.emplace_back(std::forward<Arguments>(arguments)...);
+    check_invariant("tickets grow",
+                    [&] { return entries_.size() == 1 || entries_[entries_.size() - 2].ticket < added.ticket; });
     ++live_;
+    return added;
   }
   /// Null if there is no such entry (any more).
   Entry* find(ticket t) {
@@ -42,8 +46,7 @@ public:
     e.leave_hole();
     --live_;
     while (!entries_.empty() && entries_.front().is_hole()) entries_.pop_front();
-    if (entries_.size() > 2 * live_ + holes_max)
-      std::erase_if(entries_, [](const Entry& each) { return each.is_hole(); });
+    if (entries_.size() > 2 * live_ + holes_max) close_holes();
   }
   /// Calls `visit(Entry&)` in order until it returns false.
   template <class Visit>
@@ -53,6 +56,10 @@ public:
   }
 
 private:
+  [[gnu::cold]] void close_holes() {
+    std::erase_if(entries_, [](const Entry& each) { return each.is_hole(); });
+  }
+
   static constexpr std::size_t holes_max = 64;
 
   std::deque<Entry> entries_;

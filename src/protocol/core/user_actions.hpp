@@ -7,6 +7,7 @@
 #include <holdfast/fencing_token.hpp>
 #include <holdfast/log_kind.hpp>
 #include <holdfast/loss_reason.hpp>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -44,7 +45,7 @@ struct fail {
 /// the latest. There is none for a slot that was lost before.
 struct released {
   slot_id slot;
-  failure error{};
+  std::optional<failure> error{};  ///< empty on success, which comes with each handoff
   bool operator==(const released&) const = default;
 };
 struct lose {

@@ -318,7 +318,7 @@ void lock_names::answer_release(context& ctx, slot_id id, const failure& why) {
   if (!s || !s->releasing) return;
   s->releasing = false;
   slots_.close(id);
-  ctx.act(action::released{id, why});
+  ctx.act(action::released{id, why.code ? std::optional(why) : std::nullopt});
 }
 
 /// The user of a lost slot has released it, or the time for that is over, or its session has ended. Until the slot's

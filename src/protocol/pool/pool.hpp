@@ -55,7 +55,7 @@ private:
 
   // pool.cpp: events
   void on(event::acquire& e);
-  void on(event::cancel& e);
+  [[gnu::cold]] void on(event::cancel& e);
   void on(event::release& e);
   void on(event::close& e);
   void on(event::session_created& e);
@@ -85,7 +85,7 @@ private:
 
   cluster_observer observe() { return {ctx_, parts_, waits_, own_grants_, taking_}; }
   facts facts_now() const { return {parts_, now()}; }
-  failure failed(error_code code, std::string text) const { return parts_.failed(code, std::move(text)); }
+  [[gnu::cold]] failure failed(error_code code, std::string text) const { return parts_.failed(code, std::move(text)); }
 
   pool_parts parts_;
   std::vector<member*> usable_;  ///< filled by `serve`; a field so that its memory is reused

@@ -65,8 +65,8 @@ struct pool_parts {
   }
   void assess_limit() { situation.assess_limit(view, members, options); }
   void read_everything(context& ctx) { read.everything(ctx, keys.prefix); }
-  failure too_many(std::uint32_t count) const;
-  failure failed(error_code code, std::string text) const {
+  [[gnu::cold]] failure too_many(std::uint32_t count) const;
+  [[gnu::cold]] failure failed(error_code code, std::string text) const {
     return {code, {std::move(text), options.lock_key, {}, {}}};
   }
 };

@@ -4,6 +4,7 @@
 #include "protocol/pool/slot_ledger.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace holdfast::protocol {
@@ -113,10 +114,7 @@ void slot_ledger::free_member(context& ctx, slot_id& gives_back, const failure* 
   if (--find(id)->not_free != 0) return;
   slots_.close(id);
   given_back_at_ = ctx.now();
-  // Constructed in place, because this action comes with each handoff and is large.
-  auto& done = ctx.act<action::released>();
-  done.slot = id;
-  if (why) done.error = *why;
+  ctx.act(action::released{id, why && why->code ? std::optional(*why) : std::nullopt});
 }
 
 void slot_ledger::drop(const member& m) {

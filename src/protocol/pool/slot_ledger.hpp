@@ -43,12 +43,12 @@ public:
   void lose(context& ctx, slot_id id, members& all, loss_reason reason, failure why = {});
   void lose_all(context& ctx, members& all, loss_reason reason, const failure& why = {});
   /// Tells the user of this member's slot until when the slot may be used, and whether a session of it is suspect.
-  void report(context& ctx, const member& m, const members& all);
+  [[gnu::cold]] void report(context& ctx, const member& m, const members& all);
   /// Passes the requests of operators to the users of these sessions' slots.
   void revoke(context& ctx, const std::vector<std::string>& sessions, const members& all);
   /// The user releases a lost slot, or its time for that is over. Now its sessions may end, and others may replace
   /// them.
-  void let_go(context& ctx, slot& s, slot_id id, members& all);
+  [[gnu::cold]] void let_go(context& ctx, slot& s, slot_id id, members& all);
   void let_go_of_all(context& ctx, members& all);
   /// A session is free of the slot that its user has released. If it was the last session, the release is answered.
   void free_member(context& ctx, slot_id& gives_back, const failure* why = nullptr);

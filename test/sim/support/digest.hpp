@@ -65,7 +65,7 @@ private:
   }
   void fields(const protocol::action::deny& a) { *this << a.ticket; }
   void fields(const protocol::action::fail& a) { *this << a.ticket << a.error.code.value(); }
-  void fields(const protocol::action::released& a) { *this << a.slot << a.error.code.value(); }
+  void fields(const protocol::action::released& a) { *this << a.slot << (a.error ? a.error->code.value() : 0); }
   void fields(const protocol::action::lose& a) { *this << a.slot << a.reason << a.why.code.value(); }
   void fields(const protocol::action::revoke& a) { *this << a.slot; }
   void fields(const protocol::action::update& a) { *this << a.slot << a.deadline << a.suspect; }

@@ -214,7 +214,7 @@ void world::perform(process& p, action::fail& a) {
 }
 
 void world::perform(process& p, action::released& a) {
-  say([&] { return name(p) + ": released " + number(a.slot) + " " + a.error.details.to_string(); });
+  say([&] { return name(p) + ": released " + number(a.slot) + " " + (a.error ? a.error->details.to_string() : ""); });
   p.locks.erase(a.slot);
   const auto asked = p.releasing.find(a.slot);
   if (asked == p.releasing.end())
@@ -226,8 +226,7 @@ void world::perform(process& p, action::released& a) {
   if (calm() && since >= calm_ && options_.locks == 0 && !p.closing && options_.administrators == 0 &&
       now() - since > 300ms + 12 * latency_max(p))
     object(guarantee::answers, name(p) + ": a release takes long");
-  if (a.error.code && calm() && !options_.operators)
-    object(guarantee::answers, "a release failed though nothing was wrong");
+  if (a.error && calm() && !options_.operators) object(guarantee::answers, "a release failed though nothing was wrong");
 }
 
 void world::perform(process& p, action::lose& a) {
