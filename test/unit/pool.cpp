@@ -217,6 +217,12 @@ BOOST_FIXTURE_TEST_CASE(a_look_denies_at_once_and_a_deadline_whoever_still_waits
   EXPECT(release('A'), "released A", "grant t3 B 12.1");
 }
 
+BOOST_FIXTURE_TEST_CASE(an_acquire_that_overtakes_a_late_tick_is_one, holder) {
+  EXPECT(acquire_until(2, now + 30ms));
+  now += 30ms;
+  EXPECT(acquire(3), "deny t2", "watch #3 from 1");
+}
+
 // --- Others
 
 BOOST_FIXTURE_TEST_CASE(a_release_grants_to_the_first_who_waits_elsewhere_in_the_same_write, watcher) {

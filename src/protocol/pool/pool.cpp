@@ -15,7 +15,9 @@ namespace holdfast::protocol {
 pool::pool(pool_options options, std::uint64_t seed) : core(seed), parts_(std::move(options)) {}
 
 void pool::step(core_event&& e, time_point now, core_actions& out) {
+  const bool only_joins = only_queues_ && now < wake() && !parts_.waiters.empty();
   ctx_.begin(now, out);
+  if (auto* const joins = only_joins ? std::get_if<event::acquire>(&e) : nullptr) return join(*joins);
   const bool local = std::visit(
       [this]<class Event>(Event& concrete) {
         on(concrete);

@@ -74,6 +74,7 @@ private:
   // pool_local.cpp: the order in which the machines act, the local queue, and the close
   void advance();
   void advance_once();
+  void join(event::acquire& e);
   bool serve_only();
   bool would_do_nothing();
   /// While watches fail, slots are granted until this time, because after it they would be lost at once.

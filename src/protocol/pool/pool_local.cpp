@@ -46,6 +46,15 @@ void pool::advance_once() {
   last_.blind = !parts_.situation.contested && !parts_.watches.has_everything();
 }
 
+/// An acquire while users of this process hold every slot, others wait here, and no timer has expired. It joins the
+/// queue. The first of the queue stays the same, and so does everything else.
+void pool::join(event::acquire& e) {
+  on(e);
+  ctx_.wake_at(parts_.waiters.first_deadline());
+  check_invariant("an acquire behind others changes nothing else", [this] { return would_do_nothing(); });
+  ctx_.end();
+}
+
 /// Serves the queue after a local event. Returns true if nothing else has to be done. This is so while users of this
 /// process hold every slot: then nothing else that `advance` looks at has changed since its last run, and none of its
 /// timers has expired.
