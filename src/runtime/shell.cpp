@@ -47,7 +47,6 @@ shell::shell(const asio::any_io_executor& executor, shell_options options, std::
       executor_(executor),
       post_(executor_),
       timer_(executor_),
-      limit_(limit),
       counts_(std::make_shared<runtime::tallies>()) {
   counts_->limit.set(limit);
 }
@@ -305,7 +304,6 @@ void shell::settle(std::size_t waiting, std::size_t sessions, std::uint32_t limi
   counts_->waiting.set(waiting);
   counts_->sessions.set(sessions);
   counts_->limit.set(limit);
-  limit_.store(limit, std::memory_order_relaxed);
   schedule(wake);
 }
 

@@ -3,7 +3,6 @@
 
 #pragma once
 
-#include <atomic>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <condition_variable>
@@ -76,7 +75,7 @@ public:
   /// Empty once the execution context has been destroyed.
   const asio::any_io_executor& get_executor() const noexcept { return executor_; }
   const std::string& name() const noexcept { return options_.name; }
-  std::uint32_t limit() const noexcept { return limit_.load(std::memory_order_relaxed); }
+  std::uint32_t limit() const noexcept { return static_cast<std::uint32_t>(counts_->limit.read()); }
   lock_statistics statistics() noexcept;
   /// The place of the first local waiter in the cluster's queue, if it is known.
   std::optional<std::uint64_t> place_in_queue() noexcept;
@@ -272,7 +271,6 @@ private:
   std::map<wait_id, pending<loss_reason>> losses_;
   std::map<wait_id, pending<>> revocations_;
   std::vector<pending<>> closes_;
-  std::atomic<std::uint32_t> limit_;
 
   const std::shared_ptr<runtime::tallies> counts_;
 };

@@ -185,6 +185,14 @@ struct immediate_executors {
 };
 #endif
 
+/// The executor, with tracked work. It is kept out of the code of each operation, because most handlers have the
+/// executor of their lock.
+template <class Executor>
+[[gnu::noinline]] std::unique_ptr<asio::any_completion_executor> tracked(Executor&& own) {
+  return std::make_unique<asio::any_completion_executor>(
+      asio::prefer(std::forward<Executor>(own), asio::execution::outstanding_work.tracked));
+}
+
 /// A pending completion handler, type-erased. The associated executor is read before the erasure, because reading it
 /// afterwards allocates. `home` is the executor that the completion will be posted to. If the implementation works on a
 /// strand that is open to users, `strand` points to it.
@@ -198,9 +206,7 @@ struct pending {
 #endif
     auto own = asio::get_associated_executor(h, home);
     is_on_strand = strand && is_same(own, *strand);
-    if (!is_on_strand && !is_same(own, home))
-      elsewhere = std::make_unique<asio::any_completion_executor>(
-          asio::prefer(std::move(own), asio::execution::outstanding_work.tracked));
+    if (!is_on_strand && !is_same(own, home)) elsewhere = tracked(std::move(own));
     asio::any_completion_handler<void(outcome, Results...)>(std::forward<Handler>(h)).swap(handler);
   }
   pending(pending&&) noexcept = default;

@@ -93,18 +93,18 @@ void pool::serve() {
       return;
     }
     action::grant its{first.ticket, parts_.slots.open(), {}, never, {}};
+    bool is_any_suspect = false;
     for (member* const m : usable_) {
       parts_.slots.take(ctx_, its.slot, *m);
       m->rejoined_early = false;
       its.token = std::max(its.token, fencing_token{m->grant, m->handoffs++});
       its.deadline = std::min(its.deadline, m->deadline());
       if (const slot_number* const number = f.number_of(*m)) its.numbers.push_back(number->number);
+      is_any_suspect = is_any_suspect || m->is_suspect();
     }
     act(std::move(its));
     parts_.waiters.pop();
-    const auto is_suspect = [](const member* m) { return m->is_suspect(); };
-    if (std::any_of(usable_.begin(), usable_.end(), is_suspect))
-      parts_.slots.report(ctx_, *usable_.front(), parts_.members);
+    if (is_any_suspect) parts_.slots.report(ctx_, *usable_.front(), parts_.members);
   }
 }
 
