@@ -29,7 +29,9 @@ public:
     retry_at_ = now + random.between(first_pause, backoff_bound(failures_, first_pause, longest_pause));
     last_ = std::move(why);
   }
-  void over() { *this = outage(); }
+  void over() {
+    if (on()) *this = outage();  // `over` is called far more often than an outage ends
+  }
   void retry_now() { retry_at_ = time_point::min(); }
 
 private:
