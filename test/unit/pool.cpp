@@ -223,6 +223,12 @@ BOOST_FIXTURE_TEST_CASE(an_acquire_that_overtakes_a_late_tick_is_one, holder) {
   EXPECT(acquire(3), "deny t2", "watch #3 from 1");
 }
 
+BOOST_FIXTURE_TEST_CASE(a_deadline_behind_one_who_waits_without_end_passes_in_its_time, watcher) {
+  EXPECT(acquire(2));
+  EXPECT(acquire_until(3, now + 30ms));
+  BOOST_TEST(times(after(30ms), "deny t3") == 1u);
+}
+
 // --- Others
 
 BOOST_FIXTURE_TEST_CASE(a_release_grants_to_the_first_who_waits_elsewhere_in_the_same_write, watcher) {
