@@ -213,6 +213,18 @@ ASYNC_TEST_CASE(a_child_has_its_own_locks_on_a_context_of_its_own, 20s) {
   co_await sem.close(asio::use_awaitable);
 }
 
+// The allocators of the sanitizers of g++ 12 and clang 14 keep their locks in a child. If another thread of the parent
+// allocates at the moment of the fork, the child may wait without end in its next allocation. So a build with one of
+// them cannot tell whether the library waits.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define TEST_CHILD_CANNOT_ALLOCATE
+#endif
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TEST_CHILD_CANNOT_ALLOCATE
+#endif
+#ifndef TEST_CHILD_CANNOT_ALLOCATE
+
 // The child waits for none of the locks that other threads of its parent hold at the moment of the fork.
 BOOST_AUTO_TEST_CASE(a_child_waits_for_no_thread_of_its_parent) {
   testing::server consul;
@@ -223,6 +235,7 @@ BOOST_AUTO_TEST_CASE(a_child_waits_for_no_thread_of_its_parent) {
   options.limit = 2;
   options.log = [](const log_event&) {};
   semaphore sem(client, options);
+  const election candidate(client, election_options{"key"});
   prometheus_text counters;
   counters.add(sem);
   counters.add(client, "consul");
@@ -247,6 +260,9 @@ BOOST_AUTO_TEST_CASE(a_child_waits_for_no_thread_of_its_parent) {
   threads.emplace_back([&] {
     while (!over) static_cast<void>(counters.text());
   });
+  threads.emplace_back([&] {
+    while (!over) static_cast<void>(candidate.statistics());
+  });
   while (!has_slot || cycles < 10) std::this_thread::yield();
 
   int wrong = 0;
@@ -255,6 +271,7 @@ BOOST_AUTO_TEST_CASE(a_child_waits_for_no_thread_of_its_parent) {
     wrong = in_a_child([&] {
       const bool believes = held.held() || !held.stop_token().stop_requested() || !held.loss_details().message.empty();
       const lock_statistics none = sem.statistics();
+      static_cast<void>(candidate.statistics());
       static_cast<void>(client.statistics());
       const bool counts = none.place || !counters.text().empty();
       held = slot();
@@ -269,6 +286,8 @@ BOOST_AUTO_TEST_CASE(a_child_waits_for_no_thread_of_its_parent) {
   sem.close([](error_code) {});
   for (std::thread& each : threads) each.join();
 }
+
+#endif
 
 }  // namespace
 
