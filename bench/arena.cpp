@@ -113,13 +113,15 @@ void arena::failed(const boost::system::error_code& why) {
 
 asio::awaitable<void> arena::hold() {
   const auto executor = co_await asio::this_coro::executor;
-  const milliseconds stay(parameters_.broken ? 300 : 1);  // if broken: long enough to be noticed on a busy machine
-  if (long_hold_)
+  if (long_hold_) {
     co_await sleep_for(std::chrono::seconds(1));
-  else if (measuring_)
+  } else if (measuring_) {
     co_await asio::post(executor, asio::deferred);
-  else
-    co_await sleep_for(stay);
+  } else {
+    do {
+      co_await sleep_for(milliseconds(1));
+    } while (must_be_noticed() && !stopping());
+  }
 }
 
 asio::awaitable<void> arena::conduct(std::function<traffic()> count, std::function<asio::awaitable<void>()> close) {
@@ -129,7 +131,7 @@ asio::awaitable<void> arena::conduct(std::function<traffic()> count, std::functi
     const auto waiting = clients_.size() - common_.served;
     const auto now = clock::now();
     clock::rep unknown = 0;
-    if (waiting > 0 && now < give_up)
+    if ((waiting > 0 || must_be_noticed()) && now < give_up)
       co_await sleep_for(milliseconds(5));
     else if (common_.begin.compare_exchange_strong(unknown, (now + around).time_since_epoch().count()))
       common_.not_served = static_cast<std::uint32_t>(waiting);

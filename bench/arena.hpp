@@ -43,14 +43,14 @@ public:
   /// True if a holder must `hold` before it releases. In the workload long-hold each holder stays for a second. In
   /// others a holder releases its slot at once in the window. One thread runs all contenders of a process, so two of
   /// them would never be inside at the same time, and the limit check would see nothing. Therefore holders stay for a
-  /// millisecond (300 ms if `parameters::broken`) before and after the window, and each 64th hold of a process lets
-  /// others run.
+  /// millisecond before and after the window, and each 64th hold of a process lets others run. If `parameters::broken`,
+  /// they stay until too many are inside.
   bool holds() { return long_hold_ || !measuring_ || ++held_ % 64 == 0; }
   asio::awaitable<void> hold();
 
-  /// Waits until every client has had a turn, but not longer than 30 s, warms up, measures, and goes on for a moment.
-  /// Then it stops the contenders by `close`. The window begins at the same time in each process. `count` reads the
-  /// counters of this process's clients.
+  /// Waits until every client has had a turn, and until too many were inside if `parameters::broken`. That takes 30 s
+  /// at most. Then it warms up, measures, goes on for a moment, and stops the contenders by `close`. The window begins
+  /// at the same time in each process. `count` reads the counters of this process's clients.
   asio::awaitable<void> conduct(std::function<traffic()> count, std::function<asio::awaitable<void>()> close);
 
 private:
@@ -94,6 +94,7 @@ private:
     bool served = false;
   };
   void note_turn(std::uint32_t client, clock::time_point now);
+  bool must_be_noticed() const { return parameters_.broken && common_.limit.held(parameters_.limit); }
   std::optional<double> fairness(std::uint64_t operations) const;
   void print() const;
 

@@ -231,6 +231,17 @@ func (a *arena) cycled(asked int64) {
 	}
 }
 
+// Outside the window holders stay for a moment, so that the checker sees whether the limit holds. If there is one slot
+// too many, they stay until the checker has noticed it.
+func (a *arena) stay() {
+	time.Sleep(time.Millisecond)
+	for a.mustBeNoticed() && atomic.LoadInt64(&a.Stopping) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func (a *arena) mustBeNoticed() bool { return *broken && *a.limitHeld() }
+
 func (a *arena) limitHeld() *bool {
 	held := atomic.LoadInt64(&a.Peak) <= int64(*limit)
 	return &held
@@ -249,8 +260,12 @@ type slots interface {
 	Release() error
 }
 
-// How many have a turn before the others may contend: each, unless they only share what the process has.
+// How many have a turn before the others may contend: each, unless they only share what the process has. If there is
+// one slot too many, all contend at once, because too many must be inside.
 func toWarm() int {
+	if *broken {
+		return 0
+	}
 	if eachContends() {
 		return *contenders
 	}
@@ -272,10 +287,6 @@ func (a *arena) contend(newSlots func() (slots, error), unit, number int) {
 	} else {
 		a.awaitWarm(toWarm())
 	}
-	stay := time.Millisecond
-	if *broken {
-		stay *= 300 // to be seen on a busy machine, too
-	}
 	for {
 		semaphore, err := newSlots()
 		fail(err)
@@ -285,7 +296,7 @@ func (a *arena) contend(newSlots func() (slots, error), unit, number int) {
 				break
 			}
 			if !a.entered(unit, asked) {
-				time.Sleep(stay) // outside the window, where the limit is seen to hold
+				a.stay()
 			}
 			a.leaving(unit)
 			if err = semaphore.Release(); err == nil {
@@ -434,7 +445,7 @@ func play(common *board, member, processes int) part {
 	giveUp := now() + int64(*patience*1e9)
 	for atomic.LoadInt64(&a.Begin) == 0 {
 		waiting := int64(toWarm()) - atomic.LoadInt64(&a.Warm)
-		if waiting > 0 && now() < giveUp {
+		if (waiting > 0 || a.mustBeNoticed()) && now() < giveUp {
 			time.Sleep(5 * time.Millisecond)
 		} else if atomic.CompareAndSwapInt64(&a.Begin, 0, now()+settle) {
 			atomic.StoreInt64(&a.NotServed, waiting)
