@@ -124,6 +124,16 @@ private:
   const unique_ptr<histogram> waits_, holds_;
 };
 
+/// A view with these buckets. The views of opentelemetry-cpp 1.19 name a unit, too. Those of 1.28 do not.
+template <class Factory = opentelemetry::sdk::metrics::ViewFactory>
+auto view_of(const std::shared_ptr<opentelemetry::sdk::metrics::AggregationConfig>& buckets) {
+  constexpr auto kind = opentelemetry::sdk::metrics::AggregationType::kHistogram;
+  if constexpr (requires { Factory::Create("", "", "", kind, buckets); })
+    return Factory::Create("", "", "", kind, buckets);
+  else
+    return Factory::Create("", "", kind, buckets);
+}
+
 /// All histograms of holdfast get the buckets of `duration_histogram`.
 void choose_buckets(opentelemetry::sdk::metrics::MeterProvider& provider) {
   namespace sdk = opentelemetry::sdk::metrics;
@@ -131,8 +141,7 @@ void choose_buckets(opentelemetry::sdk::metrics::MeterProvider& provider) {
   for (const auto bound : holdfast::duration_histogram::bounds)
     buckets->boundaries_.push_back(std::chrono::duration<double>(bound).count());
   provider.AddView(sdk::InstrumentSelectorFactory::Create(sdk::InstrumentType::kHistogram, "*", "s"),
-                   sdk::MeterSelectorFactory::Create("holdfast", "", ""),
-                   sdk::ViewFactory::Create("", "", "", sdk::AggregationType::kHistogram, buckets));
+                   sdk::MeterSelectorFactory::Create("holdfast", "", ""), view_of(buckets));
 }
 
 asio::awaitable<void> hold_and_show(holdfast::consul::client consul, opentelemetry::sdk::metrics::MeterProvider& sdk) {
