@@ -124,7 +124,7 @@ private:
   const unique_ptr<histogram> waits_, holds_;
 };
 
-/// A view with these buckets. Views of opentelemetry-cpp 1.19 also name a unit, and views of 1.28 have none.
+/// Makes a view with these buckets. In opentelemetry-cpp 1.19 a view also has a unit, and in 1.28 it has none.
 template <class Factory = opentelemetry::sdk::metrics::ViewFactory>
 auto view_of(const std::shared_ptr<opentelemetry::sdk::metrics::AggregationConfig>& buckets) {
   constexpr auto kind = opentelemetry::sdk::metrics::AggregationType::kHistogram;

@@ -213,9 +213,9 @@ ASYNC_TEST_CASE(a_child_has_its_own_locks_on_a_context_of_its_own, 20s) {
   co_await sem.close(asio::use_awaitable);
 }
 
-// The allocators of the sanitizers of g++ 12 and clang 14 keep their locks in a child. If another thread of the parent
-// allocates at the moment of the fork, the child may wait without end in its next allocation. So a build with one of
-// them cannot tell whether the library waits.
+// If another thread of the parent is allocating at the moment of the fork, the child has a copy of a locked allocator.
+// The sanitizers of g++ 12 and clang 14 never unlock that copy, so that the child's next allocation waits without end.
+// A build with one of them therefore cannot tell whether the library waits.
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define TEST_CHILD_CANNOT_ALLOCATE
