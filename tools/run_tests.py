@@ -1,0 +1,474 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The holdfast authors
+# SPDX-License-Identifier: BSL-1.0
+
+"""Builds holdfast in several ways and runs its tests. scripts/test calls this program and describes its options.
+
+STEPS lists what can be run. A builder compiles the steps one after the other, at the lowest priority. The tests of a
+step begin when the step is built, beside the build of the next steps, because tests often wait.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+import platform
+import queue
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import xml.etree.ElementTree
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+JOBS = os.environ.get("HOLDFAST_JOBS", "2")
+PASSED = ROOT / "build/passed.json"
+SILENCE = 15  # seconds without output until a line says what is done, and how much is left
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """A build and a selection of its tests."""
+
+    name: str
+    about: str
+    preset: str = "release"
+    targets: str = ""
+    labels: str = ""  # of the tests, separated by |
+    names: str = ""  # how the names of the tests begin, a regular expression
+    runs: str = "rest"  # by which call: first (scripts/test), rest (added by --all), long (added by --long), named
+    command: tuple = ()  # that must succeed before anything is built
+    seconds: tuple = (60, 60)  # to build and to test on two cores, for the estimate of the time that is left
+
+
+CONSUL_TESTS = "integration|conformance|differential|cluster"
+STEPS = (
+    Step("install", "README's commands: build the library (-O3, NDEBUG), install it, and use it in a program", runs="first",
+         command=("env", "CXXFLAGS=-Werror", "python3", "tools/readme_install.py")),
+    Step("unit", "unit tests of that library, and simulated clusters", runs="first", targets="unit_tests sim_tests",
+         labels="unit|sim"),
+    Step("consul-1.8", "tests on Consul 1.8.7, on the model of Consul, and of other people's clients beside ours",
+         runs="first", targets="integration_tests conformance_tests", labels="integration|conformance|model"),
+    Step("programs", "the program holdfast, the examples and the tutorial", runs="first", targets="cli_tests examples",
+         labels="cli|example"),
+    Step("rabbitmq", "tests on a RabbitMQ broker", runs="first", targets="rabbitmq_tests", labels="rabbitmq"),
+
+    Step("clusters", "a real cluster, the model compared with an agent, threads, metrics, and the manual",
+         targets="cluster_tests differential_tests threads_tests example_server rabbitmq_tests",
+         labels="cluster|differential|threads|monitoring|manual"),
+    Step("shared", "shared libraries without optimization: lints, packages, a short benchmark", preset="debug",
+         targets="holdfast holdfast_testing holdfast_rabbitmq holdfast_rabbitmq_testing holdfast_bench",
+         labels="bench|lint|package"),
+    Step("sanitized", "g++ with its address and undefined behaviour sanitizers: unit, thread and model tests",
+         preset="sanitized", targets="unit_tests threads_tests integration_tests", labels="unit|threads|model"),
+    Step("tsan", "clang++ with its thread sanitizer: everything that has threads", preset="tsan",
+         targets="unit_tests threads_tests", labels="unit|threads"),
+    Step("fuzz", "libFuzzer, three seconds for each target", preset="fuzz", targets="fuzzers", labels="fuzz"),
+    Step("consul", "everything that runs on Consul or is compared with it, on the newest Consul",
+         targets="integration_tests conformance_tests differential_tests cluster_tests", labels=CONSUL_TESTS),
+
+    Step("long-clusters", "real clusters, brokers and metrics under faults; a million operations of the differential test",
+         runs="long", targets="cli_tests differential_tests cluster_tests integration_tests rabbitmq_tests example_server",
+         labels="long", names=r"(cli|cluster|differential|integration|rabbitmq|monitoring)\."),
+    Step("long-sanitized", "simulated clusters, and all tests on Consul, with the sanitizers of g++", preset="sanitized",
+         runs="long", targets="integration_tests sim_tests", labels="integration|sim"),
+    Step("fuzz-long", "libFuzzer, a minute for each target", preset="fuzz", runs="long", targets="fuzzers", labels="long"),
+    Step("worlds", "a billion steps of the simulator, all interleavings, mutants of the core and of the code around it",
+         runs="long", targets="sim_tests unit_tests", labels="long", names=r"(sim|unit)\."),
+    Step("coverage", "clang++ with counters: the lines and branches that unit, thread and simulator tests reach",
+         preset="coverage", runs="long", targets="unit_tests threads_tests sim_tests", labels="long", names=r"coverage\."),
+    Step("packages", "packages for Debian 12 and 13, Conan and vcpkg; the same bytes from two builds; the ABI", runs="long",
+         targets="holdfast", labels="long", names=r"package\."),
+    Step("tidy", "clang-tidy on all files", runs="long", targets="holdfast", labels="long", names=r"lint\."),
+
+    Step("long-rabbitmq", "all tests on a RabbitMQ broker, with all faults", runs="named", targets="rabbitmq_tests",
+         labels="rabbitmq|long", names=r"rabbitmq\."),
+)
+BY_NAME = {step.name: step for step in STEPS}
+
+
+def refuse(word):
+    print(f"test: not understood: {word}", file=sys.stderr)
+    subprocess.run([ROOT / "scripts/test", "--help"], stdout=sys.stderr, cwd=ROOT)
+    sys.exit(2)
+
+
+def output_of(*command):
+    return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True).stdout
+
+
+# --- Output: each line begins with the seconds since the start. If nothing is printed for a while, `progress` is.
+
+BEGUN = time.monotonic()
+printed_at = BEGUN
+output_lock = threading.Lock()
+
+
+def clock():
+    return int(time.monotonic() - BEGUN)
+
+
+def say(text):
+    emit(f"[{clock():4d}s] {text}")
+
+
+def emit(line):
+    global printed_at
+    with output_lock:
+        print(line, flush=True)
+        printed_at = time.monotonic()
+
+
+# --- Child processes. Each has a process group of its own, which ends with this program.
+
+groups = set()
+
+
+def stop_all():
+    for group in list(groups):
+        try:
+            os.killpg(group, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+def run(command, on_line, nice=0, log=None):
+    """Runs a command to its end, and passes on each line that it prints. Returns its status."""
+    child = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                             start_new_session=True, preexec_fn=lambda: os.nice(nice))
+    groups.add(child.pid)
+    for line in child.stdout:
+        line = line.decode(errors="replace").rstrip("\n")
+        if log:
+            log.write(line + "\n")
+        on_line(line)
+    status = child.wait()
+    groups.discard(child.pid)
+    return status
+
+
+# --- What has passed. A state is a hash of all files that git knows or would add.
+
+
+def state():
+    """Empty where there is no git, as in an unpacked archive. Then nothing has passed before."""
+    if subprocess.run(["git", "rev-parse", "--git-dir"], cwd=ROOT, capture_output=True).returncode != 0:
+        return ""
+    changed = output_of("git", "status", "--porcelain", "-z", "--untracked-files=all").split("\0")
+    text = output_of("git", "rev-parse", "HEAD^{tree}")
+    for path in sorted(entry[3:] for entry in changed if entry):
+        file = ROOT / path
+        text += path + (hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else "gone")
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def passed_here():
+    """The steps that have passed at this state, and how many tests each had."""
+    try:
+        kept = json.loads(PASSED.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return kept["steps"] if state() and kept["state"] == state() else {}
+
+
+def keep_passed(name, tests, begun_at):
+    if not begun_at or state() != begun_at:
+        return  # the files were changed while their tests ran
+    PASSED.write_text(json.dumps({"state": begun_at, "steps": {**passed_here(), name: tests}}), encoding="utf-8")
+
+
+# --- One run.
+
+
+class Run:
+    def __init__(self, steps, consul_version=None, on_result=None):
+        self.steps = steps
+        self.consul_version = consul_version
+        self.on_result = on_result or (lambda *_: None)
+        self.passed = self.failed = 0
+        self.summary = []
+        self.built = queue.Queue()
+        self.building = self.testing = None  # the step, and how much of it is done: (step, 0.5, "what")
+        self.left_to_build = list(steps)
+        self.left_to_test = list(steps)
+        self.programs_ready = threading.Event()
+        self.programs = {}
+        self.begun_at = state()
+
+    # What the tests need besides the build.
+
+    def set_up(self):
+        """Installs what the first step needs to be built, and then, beside its build, the rest."""
+        needs = "test" if all(step.runs == "first" for step in self.steps) else "all"
+        self.quietly("scripts/setup", "--for", "build")
+
+        def rest():
+            try:
+                self.quietly("scripts/setup", "--for", needs)
+                version = ["--version", self.consul_version] if self.consul_version else []
+                self.consul = output_of("scripts/consul", *version).strip()
+                self.programs["CONSUL"] = under_test("consul", self.consul)
+                self.programs["BROKER"] = under_test("broker", output_of("scripts/rabbitmq").strip())
+                if needs == "all":
+                    self.programs["PROMETHEUS"] = output_of("scripts/prometheus").strip()
+            except (SystemExit, subprocess.CalledProcessError) as why:
+                say(f"set-up FAILED: {why}")
+                self.programs = None
+            self.programs_ready.set()
+
+        threading.Thread(target=rest, daemon=True).start()
+
+    def quietly(self, *command):
+        say(" ".join(command))
+        lines = []
+
+        def keep(line):
+            lines.append(line)
+            if line.startswith("setup: installing"):
+                say(line)
+
+        if run(command, keep) != 0:
+            emit("\n".join(lines))
+            raise SystemExit(f"{' '.join(command)} failed")
+
+    # Builds.
+
+    def build_all(self):
+        for step in self.steps:
+            begun = time.monotonic()
+            log = ROOT / f"build/{step.name}.log"
+            log.parent.mkdir(exist_ok=True)
+            with open(log, "w", encoding="utf-8") as file:
+                good = self.build(step, file)
+            self.left_to_build.remove(step)
+            self.building = None
+            self.built.put((good, time.monotonic() - begun, log))
+
+    def build(self, step, log):
+        def follow(line):
+            found = re.match(r"\[(\d+)/(\d+)\] (.*)", line)
+            if found:
+                self.building = step, int(found[1]) / int(found[2]), f"file {found[1]} of {found[2]}"
+
+        self.building = step, 0, "begun"
+        if step.command and self.builder(step.command, follow, log) != 0:
+            return False
+        if not step.targets:
+            return True
+        self.building = step, 0, "waiting for the set-up"
+        self.programs_ready.wait()
+        if self.programs is None:
+            return False
+        definitions = [f"-DHOLDFAST_{name}={path}" for name, path in self.programs.items()]
+        if step.preset == "release":  # the library of the step `install`, whose flags make warnings errors
+            definitions += ["-DHOLDFAST_BUILD_PROGRAM=ON"]
+            configure = "release-tests"
+        else:
+            definitions += ["-DHOLDFAST_BUILD_PROGRAM=OFF", "-DHOLDFAST_WERROR=ON"]
+            configure = step.preset
+        if self.builder(["cmake", "--preset", configure, *definitions], follow, log) != 0:
+            return False
+        command = ["cmake", "--build", f"build/{step.preset}", "--parallel", JOBS, "--target", *step.targets.split()]
+        if self.builder(command, follow, log) != 0:
+            return False
+        if step.name == "consul":
+            self.building = step, 0.99, "Consul itself, the first time"
+            return self.builder(["scripts/consul", "--version", newest_consul()], follow, log) == 0
+        return True
+
+    @staticmethod
+    def builder(command, follow, log):
+        # A run without the lowest priority would disturb tests that run meanwhile.
+        return run(command, follow, nice=19, log=log)
+
+    # Tests.
+
+    def test_all(self):
+        for step in self.steps:
+            say(f"{step.name}: {step.about}")
+            good, took, log = self.built.get()
+            if good:
+                say(f"{step.name}: built in {took:.0f} s" + ("; test" if step.labels else ""))
+                self.test(step, took)
+            else:
+                emit(log.read_text(encoding="utf-8", errors="replace"))
+                self.count(step, 1, ["build"], took, 0)
+            self.left_to_test.remove(step)
+            self.testing = None
+
+    def test(self, step, built_in):
+        begun = time.monotonic()
+        if not step.labels:
+            return self.count(step, 1, [], built_in, 0)
+        newest = step.name == "consul"
+        under_test("consul", output_of("scripts/consul", "--version", newest_consul()).strip() if newest else self.consul)
+        results = ROOT / f"build/{step.preset}/ctest-{step.name}.xml"
+        results.unlink(missing_ok=True)
+        self.testing = step, 0, "begun"
+
+        def follow(line):
+            emit(line)
+            found = re.match(r" *(\d+)/(\d+) Test +#", line)
+            if found:
+                self.testing = step, int(found[1]) / int(found[2]), f"test {found[1]} of {found[2]}"
+
+        run(ctest(step, results), follow)
+        tests, failed = read_ctest(results)
+        self.count(step, tests, failed, built_in, time.monotonic() - begun, results)
+
+    def count(self, step, tests, failed, built_in, tested_in, results=None):
+        self.passed += tests - len(failed)
+        self.failed += len(failed)
+        said = f"{step.name:14} {tests:3} tests: {tests - len(failed)} passed, {len(failed)} failed"
+        self.summary.append(f"{said}; built in {built_in:.0f} s, tested in {tested_in:.0f} s")
+        if failed:
+            say(f"{step.name}: FAILED: {', '.join(failed)}")
+            self.summary += [f"  FAILED: {name}" for name in failed]
+        else:
+            keep_passed(step.name, tests, self.begun_at)
+        self.on_result(step, tests, failed, built_in, tested_in, results)
+
+    # Progress.
+
+    def seconds_left(self):
+        """An estimate, by the usual seconds of each step. Builds and tests run beside each other."""
+        build = sum(step.seconds[0] for step in self.left_to_build)
+        test = sum(step.seconds[1] for step in self.left_to_test)
+        if self.building:
+            build -= self.building[0].seconds[0] * self.building[1]
+        if self.testing:
+            test -= self.testing[0].seconds[1] * self.testing[1]
+        last = self.left_to_test[-1].seconds[1] if self.left_to_test and self.left_to_build else 0
+        return max(build + last, test)
+
+    def progress(self):
+        while True:
+            time.sleep(1)
+            if time.monotonic() - printed_at >= SILENCE:
+                doing = [f"{verb} {what[0].name}, {what[2]}"
+                         for verb, what in (("building", self.building), ("testing", self.testing)) if what]
+                minutes = max(1, round(self.seconds_left() / 60))
+                done = len(self.steps) - len(self.left_to_test)
+                say(f"{done} of {len(self.steps)} steps done; {'; '.join(doing) or 'setting up'}; about {minutes} min left")
+
+    def start(self):
+        threading.Thread(target=self.progress, daemon=True).start()
+        try:
+            self.set_up()
+            threading.Thread(target=self.build_all, daemon=True).start()
+            self.test_all()
+        except SystemExit as why:
+            self.failed += 1
+            self.summary.append(f"ended early: {why}")
+        return self.end()
+
+    def end(self):
+        stop_all()
+        print()
+        say("summary")
+        for line in self.summary:
+            emit(f"  {line}")
+        left_out = [step for step in STEPS if step.runs in ("first", "rest") and step not in self.steps
+                    and step.name not in passed_here()]
+        if left_out:
+            emit("Left out:")
+            for step in left_out:
+                emit(f"  {step.name:14} {step.about}")
+            emit("scripts/test --all runs these. scripts/test --long runs more, for hours.")
+        emit(f"{self.passed} passed, {self.failed} failed")
+        return 0 if self.passed and not self.failed else 1
+
+
+def ctest(step, results):
+    preset = "release" if step.preset == "release" else step.preset
+    command = ["ctest", "--preset", preset, "-L", f"^({step.labels})$", "-R", f"^{step.names}", "--output-junit", str(results),
+               "--test-output-size-passed", "1000000"]
+    if "long" in step.labels:
+        command += ["-C", "long", "--verbose"]  # CTest leaves out these tests unless it is asked for them
+    # The thread sanitizer of older compilers cannot start if the kernel randomizes addresses too much.
+    apart = ["setarch", platform.machine(), "-R"]
+    if step.name == "tsan" and subprocess.run([*apart, "true"], stderr=subprocess.DEVNULL).returncode == 0:
+        command = apart + command
+    return command
+
+
+def read_ctest(path):
+    """How many tests there are, and the names of those that did not run and pass, also of those never started."""
+    try:
+        tests = xml.etree.ElementTree.parse(path).findall(".//testcase")
+    except (OSError, xml.etree.ElementTree.ParseError):
+        return 1, ["running the tests"]
+    if not tests:
+        return 1, ["finding tests"]
+    return len(tests), [test.get("name") for test in tests if test.get("status") != "run"]
+
+
+def newest_consul():
+    return output_of("scripts/consul", "--versions").split()[-1]
+
+
+def under_test(name, program):
+    """Makes a program that runs this one, and returns its path. CTest knows this path from CMake's configuration, which
+    stays the same when the tests run on another version."""
+    path = ROOT / "build/under_test" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.with_suffix(".new").write_text(f"#!/bin/sh\nexec '{program}' \"$@\"\n", encoding="utf-8")
+    path.with_suffix(".new").chmod(0o755)
+    path.with_suffix(".new").replace(path)
+    return str(path)
+
+
+# --- The command line.
+
+
+def chosen(words):
+    """The steps that the words ask for, and the version of Consul."""
+    names, version, which = [], None, "first"
+    words = list(words)
+    while words:
+        word = words.pop(0)
+        if word == "--step" and words and words[0] in BY_NAME:
+            names.append(words.pop(0))
+        elif word == "--consul" and words and words[0] in output_of("scripts/consul", "--versions").split():
+            version = words.pop(0)
+        elif word in ("--all", "--long"):
+            which = word[2:]
+        else:
+            refuse(" ".join([word, *words[:1]]))
+    if names:
+        return which, [BY_NAME[name] for name in names], version
+    kinds = {"first": ("first",), "all": ("first", "rest"), "long": ("first", "rest", "long")}[which]
+    # With another version all steps run on that version, so the step of the newest one is not needed.
+    return which, [step for step in STEPS if step.runs in kinds and not (version and step.name == "consul")], version
+
+
+def main():
+    words = sys.argv[1:]
+    if words == ["--steps"]:
+        for step in STEPS:
+            print(f"{step.name:15} {step.about}")
+        return 0
+    which, steps, version = chosen(words)
+    if which == "long" and version:
+        refuse("--long with --consul")
+    already = passed_here() if which == "all" else {}
+    this = Run([step for step in steps if step.name not in already], version)
+    for name in already:
+        this.passed += already[name]
+        this.summary.append(f"{name:14} {already[name]:3} tests have passed before, with these files")
+    return this.start()
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    status = 1
+    try:
+        status = main()
+    except KeyboardInterrupt:
+        status = 130
+    finally:
+        stop_all()
+    sys.exit(status)
