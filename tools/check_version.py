@@ -16,7 +16,6 @@ import sys
 
 LIBRARY = "CMakeLists.txt", r"project\(holdfast VERSION ([\d.]+)"
 FULL = {
-    "packaging/arch/PKGBUILD": r"\bpkgver=([\d.]+)",
     "packaging/vcpkg/holdfast/vcpkg.json": r'"version": "([\d.]+)"',
     "doc/reference/packages.md": r"\nholdfast/([\d.]+)\n",
 }
