@@ -2,8 +2,9 @@
 # SPDX-FileCopyrightText: The holdfast authors
 # SPDX-License-Identifier: BSL-1.0
 
-"""Checks the answers of the scripts to --help and to unknown options, and how they fetch packages. Checks that the
-programs which CONTRIBUTING.md names, and all files that begin with `#!`, may be executed. Needs no network.
+"""Checks the answers of the scripts to --help and to unknown options, and how they fetch packages. Checks what
+scripts/release reports, and that it makes the same bytes each time. Checks that the programs which CONTRIBUTING.md names,
+and all files that begin with `#!`, may be executed. Needs no network.
 
 The real scripts are run, in copies of the project's scripts and with fakes of apt and similar programs.
 
@@ -27,6 +28,7 @@ FOLDERS = ".ci bench cmake doc example include scripts src test tools".split()
 COMMAND = re.compile(r"^\| `(?:[A-Z_]+=\S+ )*((?:scripts|test|bench|example)/[\w./-]+)", re.MULTILINE)
 # The programs that a script needs to answer. A script that goes on instead finds none of its other programs.
 TO_ANSWER = "sh bash env python3 dirname basename sed cat sort head mktemp rm id".split()
+TO_RELEASE = TO_ANSWER + "cut date git gzip mkdir reuse sha256sum tar touch wc".split()
 TO_FETCH = TO_ANSWER + "awk chmod cp cut grep ls mkdir mv sha256sum touch true".split()
 
 # Serves the packages of the folder SERVED. The file `one` is the package on the server one.example. The file `offered`
@@ -140,6 +142,69 @@ def check_words(world):
         require(run.returncode == 2, f"scripts/demo {' '.join(words)} is refused before anything is built", run)
 
 
+def check_release(world):
+    """Checks that scripts/release reports what a commit lacks, and that its files have the same bytes each time."""
+    clone = world.clone()
+    for words in (["0.1"], ["1.2.3.4"], ["1..2"], ["1.2.3", "folder", "other"], ["1.2.3", "--key"], ["--check"]):
+        run = world.run(clone / "scripts/release", *words)
+        require(run.returncode == 2 and not run.stdout, f"scripts/release {' '.join(words)} is refused", run)
+    run = world.run(clone / "scripts/release", "1.2.3")
+    require(run.returncode == 1 and "no commit" in run.stderr, "without a commit there is no release", run)
+
+    def git(*words):
+        identity = ("-c", "user.name=n", "-c", "user.email=e", "-c", "commit.gpgsign=false")
+        run = world.run("git", "-C", clone, *identity, *words)
+        require(run.returncode == 0, f"git {' '.join(words)} works", run)
+
+    def write(path, text):
+        (clone / path).write_text(text, encoding="utf-8")
+
+    def commit():
+        git("add", "--all")
+        git("commit", "--quiet", "--allow-empty", "--message=m")
+
+    write("CMakeLists.txt", "project(holdfast VERSION 1.2.3 LANGUAGES CXX)\n")
+    write("CHANGELOG.md", "# Changes\n\n## 1.2.3 (2001-02-03)\n\n## 1.2.2 (2001-02-02)\n")
+    write("README.md", "A slot that was not released.\n")
+    git("init", "--quiet")
+    commit()
+    run = world.run(clone / "scripts/release", "1.2.3", "--check")
+    require(run.returncode == 0 and not run.stdout, "a commit that lacks nothing can be released", run)
+    for path, text, lack in (
+            ("CMakeLists.txt", "project(holdfast VERSION 1.2.4 LANGUAGES CXX)\n", 'CMakeLists.txt has "1.2.4"'),
+            ("CHANGELOG.md", "## 1.2.3 (unreleased)\n", 'begins with "1.2.3 (unreleased)"'),
+            ("CHANGELOG.md", "## 1.2.4 (2001-02-03)\n", 'begins with "1.2.4 (2001-02-03)"'),
+            ("CHANGELOG.md", "## 1.2.3 (2001-02-30)\n", 'begins with "1.2.3 (2001-02-30)"'),
+            ("CHANGELOG.md", "## 1.2.3 (9001-02-03)\n", "in the future"),
+            ("README.md", "**Maturity**: version 0.1, not released.\n", "README.md says that there is no release"),
+            ("README.md", "It is at version 0.1 and [not released](a).\n", "README.md says that there is no release"),
+            ("README.md", "There is no release yet.\n", "README.md says that there is no release")):  # fmt: skip
+        write(path, text)
+        commit()
+        for word in ("--check", "--source-only"):
+            run = world.run(clone / "scripts/release", "1.2.3", word)
+            require(run.returncode == 1 and run.stdout.count("\n- ") == 1 and lack in run.stdout, f"it is reported: {lack}", run)
+        git("reset", "--quiet", "--hard", "HEAD^")
+    write("new.txt", "1")
+    run = world.run(clone / "scripts/release", "1.2.3", "--check")
+    require(run.returncode == 1 and "not committed (1): new.txt" in run.stdout, "a new file is reported", run)
+    (clone / "new.txt").unlink()
+
+    first = world.run(clone / "scripts/release", "1.2.3", "--source-only", world.folder / "1")
+    git("config", "tar.umask", "0077")
+    (clone / "README.md").touch()
+    second = world.run(clone / "scripts/release", "1.2.3", "--source-only", world.folder / "2", TZ="Asia/Tokyo")
+    made = [{each.name: each.read_bytes() for each in (world.folder / name).glob("*")} for name in "12"]
+    require(sorted(made[0]) == [f"holdfast-1.2.3.{end}" for end in ("spdx", "tar.gz", "tar.gz.sha256")], "it makes files", first)
+    require(second.returncode == 0 and made[0] == made[1], "a second run makes the same bytes", second)
+    require(made[0]["holdfast-1.2.3.tar.gz"][3:8] == bytes(5), "gzip puts neither a name nor a time into the archive", first)
+    git("tag", "v1.2.30")
+    require(world.run(clone / "scripts/release", "1.2.3", "--check").returncode == 0, "another tag does not matter", run)
+    git("tag", "v1.2.3")
+    run = world.run(clone / "scripts/release", "1.2.3", "--check")
+    require(run.returncode == 1 and "there is a tag v1.2.3" in run.stdout, "the tag is reported", run)
+
+
 def check_fetching(world):
     script = world.clone() / "scripts/debian-package"
     cache = world.folder / "home/.cache/holdfast"
@@ -250,7 +315,7 @@ def check_execute_bits(world):
 
 
 def main():
-    parts = ((check_words, TO_ANSWER), (check_fetching, TO_FETCH), (check_cache, TO_FETCH),
+    parts = ((check_words, TO_ANSWER), (check_release, TO_RELEASE), (check_fetching, TO_FETCH), (check_cache, TO_FETCH),
              (check_prometheus, TO_FETCH), (check_execute_bits, ()))
     for check, programs in parts:
         with tempfile.TemporaryDirectory() as folder:

@@ -3,11 +3,10 @@
 
 """A source tree with the real build files and nearly empty sources, for self-tests of packages.
 
-Each library has one function, which uses the libraries that the real one uses. The programs call these functions, and
-print what the real ones print. The program `holdfast` knows only --version. Its manual and its completions have one line.
+Each library has one function, which uses the libraries that the real one uses. The examples call these functions, and
+print what the real ones print. There is no program `holdfast`, because the packages that use this tree do not have it.
 """
 
-import re
 import shutil
 
 from script import ROOT
@@ -29,19 +28,6 @@ int holdfast_part();
 """,
     "src/testing/broker/a.cpp": "int rabbitmq_part();\n[[gnu::visibility(\"default\")]] int rabbitmq_testing_part() { return rabbitmq_part(); }\n",
 }
-CLI = """#include <cstdio>
-#include <holdfast/version.hpp>
-int rabbitmq_part();
-int main() { std::puts("holdfast " HOLDFAST_VERSION_STRING); return rabbitmq_part(); }
-"""
-MANUAL = """import pathlib
-import sys
-
-folder = pathlib.Path(sys.argv[2])
-folder.mkdir(exist_ok=True)
-for name in ("holdfast.1", "holdfast.bash", "_holdfast", "holdfast.fish"):
-    (folder / name).write_text(name + chr(10))
-"""
 PROGRAM = """#include <cstdio>
 int {0}();
 int {1}();
@@ -57,11 +43,6 @@ def make(tree):
         "example/quickstart.cpp": PROGRAM.format("holdfast_part", "testing_part", OUTPUT["quickstart"]),
         "example/rabbitmq.cpp": PROGRAM.format("rabbitmq_part", "rabbitmq_testing_part", OUTPUT["rabbitmq"]),
     }
-    # The real build file of the program, without the library that it consists of.
-    build = (ROOT / "src/cli/CMakeLists.txt").read_text(encoding="utf-8")
-    build = re.sub(r"^add_library\(holdfast_cli.*?(?=^add_executable)", "", build, flags=re.MULTILINE | re.DOTALL)
-    build = build.replace("PRIVATE holdfast_cli)", "PRIVATE holdfast::rabbitmq)")
-    cli = {"src/cli/CMakeLists.txt": build, "src/cli/main.cpp": CLI, "tools/manual.py": MANUAL}
-    for name, text in {**SOURCES, **programs, **cli}.items():
+    for name, text in {**SOURCES, **programs}.items():
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         (tree / name).write_text(text, encoding="utf-8")
