@@ -150,6 +150,8 @@ def identity(row):
 def combine(rows):
     """Makes one row of several rounds' rows. Figures are medians. `limit_held` is true if it is so in each round.
     Errors and samples are added up, and `not_served` is the largest one."""
+    if len(rows) == 1:
+        return rows[0]
     result = dict(rows[0])
     for name, value in rows[0].items():
         values = [row[name] for row in rows if row.get(name) is not None]
@@ -165,8 +167,6 @@ def combine(rows):
             result[name] = [statistics.median(at) for at in zip(*[v for v in values if v] or [[]])]
         else:
             result[name] = statistics.median(values)
-    if len(rows) == 1 and "rounds" in result:
-        return result  # the row was combined already: it comes from a results file
     rates = [row["ops_per_s"] for row in rows if row.get("ops_per_s") is not None]
     result["rounds"] = len(rows)
     result["ops_per_s_range"] = [min(rates), max(rates)] if rates else None

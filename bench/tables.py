@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: The holdfast authors
 # SPDX-License-Identifier: BSL-1.0
 
-"""Makes README's tables and the documents' figures from doc/results/bench.json, for tools/figures.py."""
+"""Makes README's tables and the documents' figures from doc/results/bench.json, for tools/results.py."""
 
 import json
 import pathlib
@@ -11,7 +11,6 @@ from goals import number
 from measurements import ASIO, BEAST, CLUSTER, GO, GO_CHANNEL, GO_KEPT, GO_TODAY, HOLDFAST, TLS, Results
 
 RESULTS = "doc/results/bench.json"
-COMMAND = "scripts/bench --publish"
 
 
 def rate(row, requests=True, size=False):

@@ -17,7 +17,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # In results and in self-tests stand paths of other commits and of no file.
-EXCEPT = re.compile(r"doc/results/|test/fuzz/corpus/|tools/(recorded|same_tokens|figures|check_links|lint_prose|readme)\.py$")
+EXCEPT = re.compile(r"doc/results/|test/fuzz/corpus/|tools/(results|check_links|lint_prose|readme)\.py$")
 
 
 def without_code(text):

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: The holdfast authors
 # SPDX-License-Identifier: BSL-1.0
 
-"""The goals of the semaphore on RabbitMQ, and the tables of its benchmark, for tools/figures.py."""
+"""The goals of the semaphore on RabbitMQ, and the tables of its benchmark, for tools/results.py."""
 
 import pathlib
 import sys
@@ -9,9 +9,6 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from goals import Goal, at_least, at_most, in_short, number  # noqa: E402
-
-RESULTS = "doc/results/bench_rabbitmq.json"
-COMMAND = "scripts/bench --rabbitmq --publish"
 
 
 def figure(found, row, name):

@@ -3,19 +3,15 @@
 # SPDX-License-Identifier: BSL-1.0
 
 """Builds holdfast by a compiler and with a Boost of some Debian release, in a root of that release (scripts/root), and
-runs the unit tests there. Keeps what came of it in doc/results/compilers.json, and makes the table of
-doc/reference/compatibility.md of it (tools/figures.py writes it there).
+runs the unit tests there. Keeps the result in doc/results/compilers.json (tools/results.py).
 
-usage: compiler_matrix.py rows            prints the names of the rows
+usage: compilers.py rows         prints the names of the rows
 
-       compiler_matrix.py passed ROW      prints how many tests of the row have passed at this code. The exit status is
-                                          1 if it was not run at this code, or was not good
+       compilers.py run ROW      The exit status is 0 without a warning or a failure, 3 if the release lacks the row's
+                                 packages, and 1 otherwise. CTest writes its count to build/compilers/ROW/ctest.xml.
+                                 Refuses to run with uncommitted changes
 
-       compiler_matrix.py run ROW         The exit status is 0 without a warning or a failure, 3 if the release lacks
-                                          the row's packages, and 1 otherwise. CTest writes its count to
-                                          build/compilers/ROW/ctest.xml. Refuses to run with uncommitted changes
-
-       compiler_matrix.py --self-test
+       compilers.py --self-test
 """
 
 import collections
@@ -26,10 +22,6 @@ import subprocess
 import sys
 import time
 
-import recorded
-
-RESULTS = "doc/results/compilers.json"
-COMMAND = "scripts/test --matrix compilers"
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # `newest` is the newest version in the release when the row is run. Rows of one release and Boost share a root.
@@ -179,10 +171,6 @@ def say(row, text):
     print(f"{row.name}: {text}", flush=True)
 
 
-def in_root(root, words, **more):
-    return [*root, "--", *words]
-
-
 def logged(row, words, log, environment):
     """Runs a command with its output in a file, and prints its progress now and then."""
     with log.open("w", encoding="utf-8") as file:
@@ -199,6 +187,8 @@ def logged(row, words, log, environment):
 
 
 def run(row):
+    import results  # which imports this module
+
     begun = time.monotonic()
     listed = subprocess.run(
         ["scripts/root", row.release, "--list"] + ([row.machine] if row.machine != "amd64" else []),
@@ -229,7 +219,7 @@ def run(row):
     jobs = os.environ.get("HOLDFAST_JOBS", "2")
     folder = str(build.relative_to(ROOT))
     result["built"] = False
-    cases = (0, 0)
+    cases = (0, 0, 0)
     if logged(row, [*root, "--", "cmake", "-S", ".", "-B", folder, *words], log, environment) == 0:
         log = build / "build.log"
         result["built"] = 0 == logged(
@@ -250,13 +240,14 @@ def run(row):
         if tested == 0 and (build / "example/opentelemetry").exists():
             log = build / "example.log"
             tested = logged(row, [*root, "--", "ctest", "--test-dir", folder, "-R", "^example.opentelemetry", "--output-on-failure"], log, environment)
-        counts = [recorded.counted(path.stem.partition(".")[2], path.read_text(encoding="utf-8")) for path in (build / "junit").glob("unit.*.xml")]
-        cases = tuple(map(sum, zip((0, 0), *counts)))
+        counts = [results.counted(path.stem.partition(".")[2], path.read_text(encoding="utf-8"), results.only_portable())
+                  for path in (build / "junit").glob("unit.*.xml")]
+        cases = tuple(map(sum, zip(cases, *counts)))
         result["test_seconds"] = round(time.monotonic() - built)
         result["tested"] = tested == 0
         if result["tested"]:
-            result["tests"], _ = recorded.read_ctest((build / "ctest.xml").read_text(encoding="utf-8"))
-    result["cases"] = list(cases)
+            result["tests"], _ = results.read_ctest((build / "ctest.xml").read_text(encoding="utf-8"))
+    result["cases"], result["only_portable"] = list(cases[:2]), cases[2]
     good = is_good(result)
     if not (result["built"] and result.get("tested")):
         print(log.read_text(encoding="utf-8", errors="replace"), flush=True)
@@ -270,61 +261,29 @@ def is_good(result):
 
 def keep_run(row):
     """Runs the row, and keeps its result. Returns the exit status."""
-    at = recorded.begin()
+    import results
+
+    at = results.begin()
     try:
         result, good = run(row)
     except NotToBeHad as why:
         say(row, f"not to be had: {why}")
-        recorded.keep(RESULTS, row.name, at, {"missing": str(why)})
+        results.keep("compilers", row.name, {"commit": at, "missing": str(why)})
         return NOT_TO_BE_HAD
-    recorded.keep(RESULTS, row.name, at, result)
+    results.keep("compilers", row.name, {"commit": at, **result})
     return 0 if good else 1
 
 
-def passed(row):
-    return recorded.passed(RESULTS, row.name, is_good)
-
-
-def mark():
-    recorded.mark(RESULTS)
+def shown_cases(result):
+    others = result.get("only_portable")
+    return "{}/{}".format(*result["cases"]) + (f", and {others} only in the portable build" if others else "")
 
 
 def shown(result):
     """The result of a row in a short text."""
-    if "missing" in result:
-        return result["missing"]
     if not result["built"]:
         return "does not build"
-    passed, cases = result["cases"]
-    return f"{passed}/{cases}, {result['warnings']} warnings, {result['build_seconds']} + {result['test_seconds']} s"
-
-
-def table(results):
-    lines = []
-    for name, row in rows().items():
-        if name not in results:
-            lines.append(f"| {row.release} | {row.compiler} | {row.boost} | {row.standard} | {row.library} | {row.machine} | not run | | | |")
-            continue
-        result = results[name]
-        if "missing" in result:
-            lines.append(f"| {row.release} | {row.compiler} | {row.boost} | {row.standard} | {row.library} | {row.machine} | not to be had: {result['missing']} | | | {recorded.shown_commit(result)} |")
-            continue
-        passed, cases = result["cases"]
-        tests = f"{passed}/{cases}" if result["built"] else "does not build"
-        seconds = f"{result['build_seconds']} + {result['test_seconds']}" if result["built"] else ""
-        lines.append(
-            f"| {result['release']} | {result['compiler']} | {result['boost']} | {result['standard']} | {result['library']} | {result['machine']} "
-            f"| {tests} | {result.get('warnings', '')} | {seconds} | {recorded.shown_commit(result)} |"
-        )
-    return (
-        f"By `{COMMAND}`: library, examples and unit tests built (-O3, the tests -O0), and the unit tests run; arm64 is "
-        "cross-compiled, and run by an emulator.\n\n"
-        "| Debian | compiler | Boost | C++ | library | machine | test cases passed, of all | warnings | seconds to build, to test | commit |\n"
-        "|---|---|---|---|---|---|---|---|---|---|\n" + "\n".join(lines)
-    )
-
-
-FIGURES = {"compilers": table}
+    return f"{shown_cases(result)}, {result['warnings']} warnings, {result['build_seconds']} + {result['test_seconds']} s"
 
 
 def self_test():
@@ -359,35 +318,9 @@ def self_test():
     assert gcc == {"compiler": "g++ 4.2.1", "library": "libstdc++ 16", "boost": "1.92.0", "machine": "arm64"}, gcc
     clang = "#define __clang__ 1\n#define __clang_major__ 23\n#define __clang_minor__ 1\n#define __clang_patchlevel__ 4\n"
     assert facts(macros + clang + "#define _LIBCPP_VERSION 230104\n")["library"] == "libc++ 23.1.4"
-    junit = """<testsuite><testcase classname="one" name="a"/><testcase classname="one.inner" name="b"><failure/></testcase>
-<testcase classname="one" name="c"><skipped/></testcase><testcase classname="two" name="d"><skipped/></testcase></testsuite>"""
-    assert recorded.counted("one", junit) == (1, 3), recorded.counted("one", junit)
-    good = {
-        "commit": "c", "release": "sid", "standard": "20", **gcc,
-        "built": True, "tested": True, "warnings": 0, "build_seconds": 3, "test_seconds": 4, "cases": [7, 7],
-    }  # fmt: skip
-    shown = table({"g++-newest": good, "clang-21": {**good, "built": False}, "clang-15": {"missing": "sid has no clang-15", "commit": "c"}})
-    assert "| sid | g++ 4.2.1 | 1.92.0 | 20 | libstdc++ 16 | arm64 | 7/7 | 0 | 3 + 4 | c |" in shown, shown
-    shown_marked = table({"g++-newest": {**good, "mark": "m"}, "clang-15": {"missing": "none", "commit": "d", "mark": "n"}})
-    assert "| c (m) |" in shown_marked and "| d (n) |" in shown_marked, shown_marked
-    assert "| does not build |" in shown and "| not to be had: sid has no clang-15 |" in shown and "| not run |" in shown
-
-    row, good = of["g++-newest"], {**good, "tests": 1}
-    with recorded.scratch() as (write, commit):
-        write("src/a.cpp", "1")
-        first = commit()
-        assert passed(row) == 1, "it was never run"
-        for name, result in {"g++-newest": good, "clang-21": {**good, "warnings": 1}, "clang-15": {"missing": "m"}}.items():
-            recorded.keep(RESULTS, name, first, {key: value for key, value in result.items() if key != "commit"})
-        assert passed(row) == 0 and list(recorded.load(RESULTS)) == ["g++-newest", "clang-21", "clang-15"]
-        assert passed(of["clang-21"]) == passed(of["clang-15"]) == 1, "these were not good"
-        write("src/a.cpp", "2")
-        assert recorded.refused(lambda: keep_run(row)), "changes that are not committed"
-        commit()
-        assert passed(row) == 1, "its code is older"
-        mark()
-        shown = table(recorded.load(RESULTS))
-        assert shown.count(f"| {first} (older, commits since: 1) |") == 3, shown
+    good = {"built": True, "tested": True, "warnings": 0, "build_seconds": 3, "test_seconds": 4, "cases": [7, 7], "only_portable": 2}
+    assert shown(good) == "7/7, and 2 only in the portable build, 0 warnings, 3 + 4 s", shown(good)
+    assert is_good(good) and not is_good({**good, "warnings": 1}) and not is_good({"missing": "m"})
 
 
 def main():
@@ -397,8 +330,6 @@ def main():
     if words == ["rows"]:
         print(*rows())
         return 0
-    if len(words) == 2 and words[0] == "passed" and words[1] in rows():
-        return passed(rows()[words[1]])
     if len(words) == 2 and words[0] == "run" and words[1] in rows():
         return keep_run(rows()[words[1]])
     print(__doc__.strip())
