@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: The holdfast authors
 # SPDX-License-Identifier: BSL-1.0
 
-"""Splits source files into tokens, which a compiler or an interpreter reads, and comments, which people read."""
+"""Finds the comments in source files."""
 
 import ast
 import io
@@ -36,21 +36,6 @@ def _cpp_pieces(text):
         yield match.lastgroup if match.lastgroup != "delimiter" else "text", match[0], match.start()
 
 
-def cpp_tokens(text):
-    """The tokens that a compiler reads. The end of a line counts in a directive only."""
-    tokens, in_directive, at_start = [], False, True
-    for kind, piece, _ in _cpp_pieces(text):
-        if kind == "newline":
-            if in_directive:
-                tokens.append("\n")
-            in_directive, at_start = False, True
-        elif kind in ("text", "word", "sign"):
-            in_directive = in_directive or (at_start and piece == "#")
-            at_start = False
-            tokens.append(piece)
-    return tokens
-
-
 def cpp_comments(text):
     """One `Comment` for each block. Neighbouring lines with nothing but comments make one block."""
     found = []
@@ -67,17 +52,6 @@ def cpp_comments(text):
         else:
             found.append([line, line, alone, [body]])
     return [Comment(first, "\n".join(parts)) for first, _, _, parts in found]
-
-
-def python_tokens(text):
-    """The syntax tree that the interpreter reads, without docstrings, which count as comments."""
-    tree = ast.parse(text)
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        is_documented = isinstance(body, list) and body and isinstance(body[0], ast.Expr)
-        if is_documented and isinstance(body[0].value, ast.Constant) and isinstance(body[0].value.value, str):
-            body[0].value.value = ""
-    return [ast.dump(tree)]
 
 
 def python_comments(text):
@@ -110,10 +84,6 @@ def line_comments(text):
     return [Comment(first, "\n".join(parts)) for first, _, parts in found]
 
 
-def line_tokens(text):
-    return [line for line in text.split("\n") if not re.match(r"\s*(#(?!!)|$)", line)]
-
-
 def kind_of(path, text):
     """'cpp', 'python', 'lines' or None."""
     if path.endswith(CPP):
@@ -123,12 +93,6 @@ def kind_of(path, text):
     if path.endswith((".cmake", ".sh", "CMakeLists.txt", ".yml", ".toml")) or re.match(r"#!.*\bsh|#!.*bash", text):
         return "lines"
     return None
-
-
-def tokens(path, text):
-    """The tokens of the file. Two texts with the same tokens do the same."""
-    kind = kind_of(path, text)
-    return {"cpp": cpp_tokens, "python": python_tokens, "lines": line_tokens, None: lambda all_: [all_]}[kind](text)
 
 
 def comments(path, text):
