@@ -111,8 +111,11 @@ class Read(collections.abc.Mapping):
     def __getitem__(self, name):
         value = self.content[name]
         if name not in self.children:
-            is_rows = isinstance(value, list) and all(isinstance(row, dict) and {"test", "workload"} & row.keys() for row in value)
-            self.children[name] = Read(value) if isinstance(value, dict) else [Read(row) for row in value] if is_rows else value
+            if isinstance(value, dict):
+                value = Read(value)
+            elif isinstance(value, list) and all(isinstance(row, dict) and {"test", "workload"} & row.keys() for row in value):
+                value = [Read(row) for row in value]
+            self.children[name] = value
         return self.children[name]
 
     def __contains__(self, name):
@@ -129,16 +132,14 @@ class Read(collections.abc.Mapping):
         return not self.children.keys() <= set(self.NAMES)
 
     def used(self, is_row=False):
-        found = {}
-        for name, value in self.content.items():
-            child = self.children.get(name, value)
+        kept = {*self.children, *self.asked, *(self.NAMES if is_row else ())}
+        found = {name: self.children.get(name, value) for name, value in self.content.items() if name in kept}
+        for name, child in found.items():
             if isinstance(child, Read):
                 found[name] = child.used()
             elif isinstance(child, list) and child and isinstance(child[0], Read):
                 found[name] = [row.used(True) for row in child if row.is_used()]
-            elif name in self.children or name in self.asked or is_row and name in self.NAMES:
-                found[name] = value
-        return {name: value for name, value in found.items() if name in self.children or name in self.asked or is_row}
+        return found
 
 
 # --- Commits
@@ -146,10 +147,10 @@ class Read(collections.abc.Mapping):
 
 def begin():
     """The commit of a run that begins now."""
-    changed = output_of("git", "status", "--porcelain", "--untracked-files=all", "--", ".", *(
-        f":(exclude){path}" for path in ("doc", "*.md"))).splitlines()
+    no_documents = "--", ".", ":(exclude)doc", ":(exclude)*.md"
+    changed = output_of("git", "status", "--porcelain", "--untracked-files=all", *no_documents).splitlines()
     if changed:
-        sys.exit("The results would name a commit that has not these changes: " + ", ".join(line[3:] for line in changed))
+        sys.exit("The results would name a commit that has not these changes: " + ", ".join(each[3:] for each in changed))
     return output_of("git", "rev-parse", "--short", "HEAD").strip()
 
 
@@ -305,13 +306,12 @@ WORLDS = {
 }
 
 
-class Missing(Exception):
-    """A block cannot be rendered. The text says why."""
+RUN_BY = {"release": "each run of the tests", "worlds": "`--long`"}
 
 
-def markdown(header, rows, line="---"):
+def markdown(header, rows, line="| --- "):
     lines = ["| " + " | ".join(str(cell) for cell in row) + " |" for row in [header, *rows]]
-    lines.insert(1, "| " + " | ".join(["---"] * len(header)) + " |" if line == "---" else "|---" * len(header) + "|")
+    lines.insert(1, line * len(header) + "|")
     return "\n".join(lines)
 
 
@@ -355,7 +355,7 @@ def steps(results):
 
 def worlds(results):
     rows = []
-    for command, step in (("each run of the tests", "release"), ("`--long`", "worlds")):
+    for step, command in RUN_BY.items():
         for test, what in WORLDS.items():
             lines = [line for line in printed(results, step) if line["test"] == test]
             if not lines:
@@ -369,54 +369,45 @@ def worlds(results):
     return f"Nothing was broken. {provenance(results, 'release', 'worlds')}\n\n{markdown(header, rows)}"
 
 
-def exhaustive(results):
-    rows = []
-    for command, step in (("each run of the tests", "release"), ("`--long`", "worlds")):
-        for line in printed(results, step, "exhaustive/"):
-            if "states" in line:
-                rows.append([words_of(line["test"]).partition(": ")[2], command, f"{line['states']:,}", f"{line['runs']:,}"])
-    return markdown(["every order of", "run by", "states", "runs, nothing broken"], rows)
-
-
 def bugs_table(what, line):
     rows = [[f"`{bug}`", line["found_by"][bug], f"{steps:,}"] for bug, steps in sorted(line["steps"].items())]
     soon = sum(steps <= 10_000 for steps in line["steps"].values())
     return f"{len(rows)} {what}: {soon} of them within 10,000 steps.\n\n{markdown(['', 'found by', 'after steps'], rows)}"
 
 
-def clusters(results):
-    rows = []
-    for step in ("release", "clusters"):
-        for line in printed(results, step):
-            if line["test"].startswith("as_shipped") or "believers" not in line or "waits" not in line or line["overlap"] > 0:
-                continue
-            waits = "; ".join(f"{seconds(wait['seconds'])} after {wait['after']}" for wait in line["waits"][1:])
-            rows.append([words_of(line["test"]), line["limit"], line["believers"], waits or seconds(line["waits"][0]["seconds"])])
-    header = ["test", "limit", "believers, at most", "longest wait while a slot was free"]
-    return f"{provenance(results, 'release', 'clusters')}\n\n{markdown(header, rows)}"
+def block(header, cells, begins="", has=(), steps=("release", "clusters"), is_left_out=lambda line: False):
+    """The block with a row for each line of figures of these steps and tests that has these members."""
+
+    def make(results):
+        rows = [cells(line, step) for step in steps for line in printed(results, step, begins)
+                if all(name in line for name in has) and not is_left_out(line)]
+        return rows and markdown(header, rows)
+
+    return make
 
 
-def survival(results):
-    def end(line, of):
+def cells_of_a_cluster(line, step):
+    waits = "; ".join(f"{seconds(wait['seconds'])} after {wait['after']}" for wait in line["waits"][1:])
+    return [words_of(line["test"]), line["limit"], line["believers"], waits or seconds(line["waits"][0]["seconds"])]
+
+
+clusters = block(
+    ["test", "limit", "believers, at most", "longest wait while a slot was free"], cells_of_a_cluster,
+    has=("believers", "waits"), is_left_out=lambda line: line["test"].startswith("as_shipped") or line["overlap"] > 0,
+)  # fmt: skip
+
+
+def cells_of_survival(line, step):
+    def end(of):
         overlap = f", {seconds(line[of + '_overlap'])} too many" if line[of + "_overlap"] else ""
         return ("lost" if line[of + "_losses"] else "kept") + overlap
 
-    scenes = [line for step in ("release", "clusters") for line in printed(results, step, "as_shipped") if "scene" in line]
-    if not scenes:
-        raise Missing
-    rows = [[line["scene"].replace("-", " "), f"{line['ttl_s']} s", end(line, "own_node"), end(line, "agents_node")]
-            for line in scenes]
-    return markdown(["what happens", "TTL", "with a node of its own", "with the agent's node"], rows)
+    return [line["scene"].replace("-", " "), f"{line['ttl_s']} s", end("own_node"), end("agents_node")]
 
 
-def sharing(results):
-    lines = printed(results, "release", "many_processes/")
-    if not lines:
-        raise Missing
-    rows = [[line["processes"], line["semaphores_of_each"], line["connections_of_all"], seconds(line["last_heard_after_s"]),
-             seconds(line["grant_seen_after_s"]), seconds(line["longest_s"])] for line in lines]
-    return markdown(["processes", "semaphores of each, contended", "connections the agent accepts",
-                     "the last to come is answered after", "a slot is taken after (median)", "at the longest"], rows)
+def cells_of_sharing(line, step):
+    times = (seconds(line[name]) for name in ("last_heard_after_s", "grant_seen_after_s", "longest_s"))
+    return [line["processes"], line["semaphores_of_each"], line["connections_of_all"], *times]
 
 
 def fenced(results):
@@ -452,7 +443,7 @@ def fuzzing(results):
 
 def coverage(results):
     if "coverage" not in results["steps"]:
-        raise Missing
+        return None
     line = printed(results, "coverage", "coverage")[0]
     rows = [[kind, f"{line[kind]:,}", f"{line[f'{kind}_reached']:,}", f"{100 * line[f'{kind}_reached'] / line[kind]:.1f} %"]
             for kind in ("lines", "branches")]
@@ -460,8 +451,16 @@ def coverage(results):
 
 
 LONG = {
-    "coverage": coverage, "long-steps": steps, "worlds": worlds, "exhaustive": exhaustive, "clusters": clusters,
-    "survival": survival, "sharing": sharing, "fuzzing": fuzzing, "fenced": fenced, "consul-lock": consul_lock,
+    "coverage": coverage, "long-steps": steps, "worlds": worlds, "fuzzing": fuzzing, "fenced": fenced, "consul-lock": consul_lock,
+    "exhaustive": block(["every order of", "run by", "states", "runs, nothing broken"], lambda line, step: [
+        words_of(line["test"]).partition(": ")[2], RUN_BY[step], f"{line['states']:,}", f"{line['runs']:,}"
+    ], "exhaustive/", ["states"], RUN_BY),
+    "clusters": lambda results: f"{provenance(results, 'release', 'clusters')}\n\n{clusters(results)}",
+    "survival": block(["what happens", "TTL", "with a node of its own", "with the agent's node"], cells_of_survival,
+                      "as_shipped", ["scene"]),
+    "sharing": block(["processes", "semaphores of each, contended", "connections the agent accepts",
+                      "the last to come is answered after", "a slot is taken after (median)", "at the longest"],
+                     cells_of_sharing, "many_processes/", steps=["release"]),
     "seeded-bugs": lambda results: bugs_table("wrong variants of the core, or of what it relies on, were each found",
                                               one(results, "seeded_bugs/", "found_by")),
     "mutants": lambda results: bugs_table("changed lines of the core's own source were each found",
@@ -489,7 +488,7 @@ def table_of_versions(server, what, columns):
             suites = f"{row['tests'] - row['failed']}/{row['tests']}"
             rows.append([version, *cells, suites, row["seconds"], shown_commit(row)])
         header = [server, *columns, "suites", "seconds to test", "commit"]
-        return f"{what} passed, of all, by `scripts/test --matrix {server.lower()}`:\n\n{markdown(header, rows, '|')}"
+        return f"{what} passed, of all, by `scripts/test --matrix {server.lower()}`:\n\n{markdown(header, rows, '|---')}"
 
     return table
 
@@ -514,21 +513,21 @@ def table_of_faults(by_version):
                           if name not in ("overlap", "mixed_for_a_minute") and not name.startswith("cluster_"))
     rows = [[name.replace("_", " "), *(cell(by_version[version].get(name), figure) for figure in figures.values() for version in known)]
             for name in names]
-    return markdown(["fault", *(f"{what}, {version}" for what in figures for version in known)], rows, "|")
+    return markdown(["fault", *(f"{what}, {version}" for what in figures for version in known)], rows, "|---")
 
 
 def table_of_overlaps(by_version):
     rows = [[version, event.replace("_", " "), *(f"{of[kind]:.1f}" for kind in ("seed", "hasty", "ours"))]
             for version in in_order(by_version)
             for event, of in by_version[version].get("overlap", {}).items() if event != "failed"]
-    return markdown(["RabbitMQ", "fault", "seed clients", "without rule 3", "ours"], rows, "|")
+    return markdown(["RabbitMQ", "fault", "seed clients", "without rule 3", "ours"], rows, "|---")
 
 
 def table_of_mixed(by_version):
     found = {version: by_version[version].get("mixed_for_a_minute", {}) for version in in_order(by_version)}
     rows = [[version, row["killed"], row["slots"], row["granted"]["ours"], row["granted"]["seed"], f"{row['overlap']:.1f}"]
             for version, row in found.items() if "granted" in row]
-    return markdown(["RabbitMQ", "killed", "slots used", "granted to ours", "granted to seed clients", "two on a slot, s"], rows, "|")
+    return markdown(["RabbitMQ", "killed", "slots used", "granted to ours", "granted to seed clients", "two on a slot, s"], rows, "|---")
 
 
 def row_of_a_crew(crew):
@@ -554,7 +553,7 @@ def table_of_clusters(by_version):
             store = ", ".join(each for each in (scene["store"], handling and f"`{handling}`") if each)
             rows += [[version, store, scene["settings"]["net_ticktime"], *row_of_a_crew(crew)] for crew in scene["crews"].values()]
     return markdown(["RabbitMQ", "metadata, partition handling", "tick time", "node of A and F", "lease", "two believed",
-                     "nobody believed", "holder lost it", "another got it", "lost after the mending"], rows, "|")
+                     "nobody believed", "holder lost it", "another got it", "lost after the mending"], rows, "|---")
 
 
 OF_FAULTS = {"faults": table_of_faults, "overlap": table_of_overlaps, "mixed": table_of_mixed, "clusters": table_of_clusters}
@@ -577,7 +576,7 @@ def table_of_compilers(results):
     return ("By `scripts/test --matrix compilers`: library, examples and unit tests built (-O3, the tests -O0), and the unit "
             "tests run; arm64 is cross-compiled, and run by an emulator. The portable build (`HOLDFAST_PORTABLE`) has test cases "
             "that these builds skip, and that are counted apart.\n\n"
-            + markdown(header, [cells(row, results.get(name)) for name, row in compilers.rows().items()], "|"))
+            + markdown(header, [cells(row, results.get(name)) for name, row in compilers.rows().items()], "|---"))
 
 
 # --- Documents
@@ -626,13 +625,8 @@ MEASURED = re.compile(r"\d[\d,.]*\s*(?:/s|[KM]B|bytes|requests)(?!\w)")
 
 def rendered(file, content):
     """The Markdown of each block of the file."""
-    found = {}
-    for name, figure in file.figures.items():
-        try:
-            found[name] = figure(content) if content else None
-        except Missing:
-            found[name] = None
-    return {name: text or f"Not measured yet: `{file.command}` writes this." for name, text in found.items()}
+    missing = f"Not measured yet: `{file.command}` writes this."
+    return {name: content and figure(content) or missing for name, figure in file.figures.items()}
 
 
 def what_is_shown(file, content):
