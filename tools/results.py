@@ -15,15 +15,20 @@ rest. A row names the commit that was tested. Its mark says how many commits sin
 `--write` renews the marks, so a later commit makes no document wrong.
 
 usage: results.py                    checks the documents and the results files; prints the differences
+
        results.py --write            renews the marks and the documents, and removes what no document shows
+
        results.py begin              prints the commit; fails if there are changes that are not committed
+
        results.py passed TABLE ROW   prints how many tests of the row have passed. The exit status is 1 if a test has
-                                     failed, or if code has changed since. TABLE is one of long, consul, rabbitmq and
-                                     compilers, and ROW a step of `scripts/test --long`, a version, or a row's name
+                                     failed, or if code has changed since. TABLE is long, consul, rabbitmq or compilers
+
        results.py add TABLE ROW COMMIT RESULTS SECONDS BUILT
                                      records a row. COMMIT is what `begin` has printed. RESULTS is CTest's JUnit XML in
                                      the build folder. SECONDS and BUILT are the times of the tests and of the build
-       results.py show FILE          prints the tables of a file that test/rabbitmq/faults.py or clusters.py has written
+
+       results.py show FILE          prints the tables of what test/rabbitmq/faults.py or clusters.py has written
+
        results.py --self-test        shows that the checks can fail
 """
 
@@ -613,7 +618,7 @@ class File(NamedTuple):
     command: str  # that writes the file
     figures: dict  # makes each block's Markdown from the file's content
     row: object = None  # makes a row of what the tests have written
-    is_good: object = None  # whether all tests of the row have passed. None: the file has no such rows
+    is_good: object = None  # whether all tests of the row have passed; None if there are no such rows
 
 
 sys.dont_write_bytecode = True
