@@ -697,9 +697,8 @@ def problems(documents, blocks):
 def check(write):
     for file in FILES.values() if write else ():
         old = load(file.path)
-        new = what_is_shown(file, mark(file) if old and file.is_good else old)
-        if new != old:
-            save(file.path, new)
+        if old:
+            save(file.path, what_is_shown(file, mark(file) if file.is_good else old))
     blocks, found = {}, []
     for file in FILES.values():
         content = load(file.path)
