@@ -791,6 +791,13 @@ def test_counts():
     failed = {"3.10.8": {"a": {"failed": "why"}, "cluster_b": {"failed": "why"}}, "4.3.6": {}}
     shown = table_of_faults(failed)
     assert "| a | failed | not run |" in shown and "cluster" not in shown, shown
+    row = dict.fromkeys(("release", "compiler", "boost", "standard", "library", "machine"), "x")
+    row |= {"commit": "c", "built": True, "cases": [7, 7], "warnings": 0, "build_seconds": 3, "test_seconds": 4}
+    missing = {"missing": "none", "commit": "c", "mark": "m"}
+    shown = table_of_compilers({"g++-13": row, "clang-21": {**row, "built": False}, "clang-15": missing})
+    for part in ("7/7 | 0 | 3 + 4 | c |", "not run |", "does not build | 0 |  | c |",
+                 "not to be had: none |  |  | c (m) |"):
+        assert part in shown, shown
     lines = '<testsuite><testcase name="f"><system-out>passed  a\nFAILED  b\n</system-out></testcase></testsuite>'
     assert counted_lines(lines, "f") == (1, 2)
 
