@@ -8,7 +8,9 @@ function(holdfast_warnings target)
   if(NOT PROJECT_IS_TOP_LEVEL)
     return()
   endif()
-  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic)
+  # A `switch` names each enumerator, also if it has a `default`. So a new enumerator does not compile until each place
+  # that must know it has been changed. This does not depend on HOLDFAST_WERROR.
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Werror=switch -Werror=switch-enum)
   if(HOLDFAST_WERROR)
     target_compile_options(${target} PRIVATE -Werror)
   endif()

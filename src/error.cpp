@@ -21,7 +21,6 @@ constexpr unsigned misuse = bit(condition::misuse);
 
 struct error_facts {
   error code;
-  const char* name;
   const char* text;
   unsigned conditions;
 };
@@ -30,60 +29,51 @@ struct error_facts {
 /// client may be closed before or after the request was sent. `slot_lost` tells of a slot, not of the outcome of a
 /// request.
 constexpr auto facts = std::to_array<error_facts>({
-    {error::invalid_prefix, "invalid_prefix", "the prefix is empty or not a plain path", not_applied | misuse},
-    {error::invalid_name, "invalid_name", "the name cannot be that of a semaphore on RabbitMQ", not_applied | misuse},
-    {error::invalid_limit, "invalid_limit", "the limit is 0 or over the largest supported", not_applied | misuse},
-    {error::invalid_ttl, "invalid_ttl", "the session TTL or the lease is out of the accepted range",
-     not_applied | misuse},
-    {error::invalid_option, "invalid_option", "an option is out of its documented range", not_applied | misuse},
-    {error::invalid_address, "invalid_address", "the server's address cannot be parsed", not_applied | misuse},
-    {error::unsupported_scheme, "unsupported_scheme", "the address has a scheme that is not supported",
-     not_applied | misuse},
-    {error::too_many_slots, "too_many_slots", "the number of slots is 0, over the limit or over 60",
-     not_applied | misuse},
-    {error::too_many_waiters, "too_many_waiters", "the local queue is full", not_applied},
-    {error::not_held, "not_held", "the slot is not held", not_applied | misuse},
-    {error::closed, "closed", "the semaphore or client was closed", 0},
-    {error::not_a_semaphore, "not_a_semaphore", "the key or queue belongs to something other than a semaphore",
-     not_applied},
-    {error::not_a_mutex, "not_a_mutex", "the key belongs to something other than a mutex", not_applied},
-    {error::limit_conflict, "limit_conflict", "the semaphore is in use with another limit", not_applied},
-    {error::lease_conflict, "lease_conflict", "the semaphore is in use with another lease", not_applied},
-    {error::corrupt_record, "corrupt_record", "the semaphore's record cannot be parsed", not_applied},
-    {error::no_semaphore, "no_semaphore", "there is no semaphore here", not_applied},
-    {error::in_use, "in_use", "the semaphore is in use", not_applied},
-    {error::slot_lost, "slot_lost", "the slot was lost while it was held", 0},
-    {error::unreachable, "unreachable", "no connection to the server could be made", not_applied | unavailable},
-    {error::certificate_refused, "certificate_refused", "the server's TLS certificate could not be verified",
-     not_applied},
-    {error::client_certificate_refused, "client_certificate_refused",
-     "the server does not accept our TLS certificate, or wants one", not_applied},
-    {error::too_busy, "too_busy", "no connection was free in time", not_applied | unavailable},
-    {error::permission_denied, "permission_denied", "the ACL token or the user is missing, unknown or lacks the right",
-     not_applied},
-    {error::plain_http_refused, "plain_http_refused", "the agent speaks TLS on this port", not_applied},
-    {error::invalid_session, "invalid_session", "the session does not exist", not_applied},
-    {error::missing_node, "missing_node", "the node that a session is to belong to is not in the catalog", not_applied},
-    {error::bad_request, "bad_request", "the server does not accept the request", not_applied},
-    {error::too_large, "too_large", "the request is over a size limit of the server", not_applied},
-    {error::too_many_requests, "too_many_requests", "the server limits requests or connections",
-     not_applied | unavailable},
-    {error::transaction_conflict, "transaction_conflict", "the transaction was refused", not_applied},
-    {error::timed_out, "timed_out", "no complete reply came before the deadline", outcome_unknown | unavailable},
-    {error::connection_lost, "connection_lost", "the connection ended before a complete reply",
-     outcome_unknown | unavailable},
-    {error::server_error, "server_error", "the server failed to answer the request", outcome_unknown | unavailable},
-    {error::malformed_reply, "malformed_reply", "the reply does not follow the protocol", outcome_unknown},
-    {error::reply_too_large, "reply_too_large", "the reply is over the configured size", outcome_unknown},
-    {error::would_be_late, "would_be_late", "no slot could be had before the deadline", not_applied},
+    {error::invalid_prefix, "the prefix is empty or not a plain path", not_applied | misuse},
+    {error::invalid_name, "the name cannot be that of a semaphore on RabbitMQ", not_applied | misuse},
+    {error::invalid_limit, "the limit is 0 or over the largest supported", not_applied | misuse},
+    {error::invalid_ttl, "the session TTL or the lease is out of the accepted range", not_applied | misuse},
+    {error::invalid_option, "an option is out of its documented range", not_applied | misuse},
+    {error::invalid_address, "the server's address cannot be parsed", not_applied | misuse},
+    {error::unsupported_scheme, "the address has a scheme that is not supported", not_applied | misuse},
+    {error::too_many_slots, "the number of slots is 0, over the limit or over 60", not_applied | misuse},
+    {error::too_many_waiters, "the local queue is full", not_applied},
+    {error::not_held, "the slot is not held", not_applied | misuse},
+    {error::closed, "the semaphore or client was closed", 0},
+    {error::not_a_semaphore, "the key or queue belongs to something other than a semaphore", not_applied},
+    {error::not_a_mutex, "the key belongs to something other than a mutex", not_applied},
+    {error::limit_conflict, "the semaphore is in use with another limit", not_applied},
+    {error::lease_conflict, "the semaphore is in use with another lease", not_applied},
+    {error::corrupt_record, "the semaphore's record cannot be parsed", not_applied},
+    {error::no_semaphore, "there is no semaphore here", not_applied},
+    {error::in_use, "the semaphore is in use", not_applied},
+    {error::slot_lost, "the slot was lost while it was held", 0},
+    {error::unreachable, "no connection to the server could be made", not_applied | unavailable},
+    {error::certificate_refused, "the server's TLS certificate could not be verified", not_applied},
+    {error::client_certificate_refused, "the server does not accept our TLS certificate, or wants one", not_applied},
+    {error::too_busy, "no connection was free in time", not_applied | unavailable},
+    {error::permission_denied, "the ACL token or the user is missing, unknown or lacks the right", not_applied},
+    {error::plain_http_refused, "the agent speaks TLS on this port", not_applied},
+    {error::invalid_session, "the session does not exist", not_applied},
+    {error::missing_node, "the node that a session is to belong to is not in the catalog", not_applied},
+    {error::bad_request, "the server does not accept the request", not_applied},
+    {error::too_large, "the request is over a size limit of the server", not_applied},
+    {error::too_many_requests, "the server limits requests or connections", not_applied | unavailable},
+    {error::transaction_conflict, "the transaction was refused", not_applied},
+    {error::timed_out, "no complete reply came before the deadline", outcome_unknown | unavailable},
+    {error::connection_lost, "the connection ended before a complete reply", outcome_unknown | unavailable},
+    {error::server_error, "the server failed to answer the request", outcome_unknown | unavailable},
+    {error::malformed_reply, "the reply does not follow the protocol", outcome_unknown},
+    {error::reply_too_large, "the reply is over the configured size", outcome_unknown},
+    {error::would_be_late, "no slot could be had before the deadline", not_applied},
 });
 
-constexpr bool is_in_order() {
+constexpr bool are_all() {
   for (std::size_t i = 0; i != facts.size(); ++i)
-    if (static_cast<std::size_t>(facts[i].code) != i + 1) return false;
+    if (facts[i].code != errors[i]) return false;
   return true;
 }
-static_assert(is_in_order() && facts.back().code == error::would_be_late);
+static_assert(facts.size() == errors.size() && are_all());
 
 const error_facts* facts_of(int value) noexcept {
   const bool is_known = value > 0 && static_cast<std::size_t>(value) <= facts.size();
@@ -141,11 +131,6 @@ const boost::system::error_category& error_category() noexcept {
 const boost::system::error_category& condition_category() noexcept {
   static const condition_category_impl instance;
   return instance;
-}
-
-std::string_view to_string(error e) noexcept {
-  const error_facts* const its = facts_of(static_cast<int>(e));
-  return its ? its->name : "unknown";
 }
 
 std::ostream& operator<<(std::ostream& out, error e) { return out << to_string(e); }

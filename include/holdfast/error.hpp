@@ -6,6 +6,7 @@
 #include <boost/system/error_code.hpp>
 #include <boost/system/system_error.hpp>
 #include <holdfast/detail/build.hpp>
+#include <holdfast/detail/enumeration.hpp>
 #include <holdfast/detail/export.hpp>
 #include <iosfwd>
 #include <string_view>
@@ -69,6 +70,89 @@ enum class error {
   would_be_late,  ///< the acquire would be granted too late, or was not granted in time (`acquire_options::deadline`)
 };
 
+/// The name of the enumerator, for logs and metrics: "timed_out".
+constexpr std::string_view to_string(error e) noexcept {
+  switch (e) {
+    case error::invalid_prefix:
+      return "invalid_prefix";
+    case error::invalid_name:
+      return "invalid_name";
+    case error::invalid_limit:
+      return "invalid_limit";
+    case error::invalid_ttl:
+      return "invalid_ttl";
+    case error::invalid_option:
+      return "invalid_option";
+    case error::invalid_address:
+      return "invalid_address";
+    case error::unsupported_scheme:
+      return "unsupported_scheme";
+    case error::too_many_slots:
+      return "too_many_slots";
+    case error::too_many_waiters:
+      return "too_many_waiters";
+    case error::not_held:
+      return "not_held";
+    case error::closed:
+      return "closed";
+    case error::not_a_semaphore:
+      return "not_a_semaphore";
+    case error::not_a_mutex:
+      return "not_a_mutex";
+    case error::limit_conflict:
+      return "limit_conflict";
+    case error::lease_conflict:
+      return "lease_conflict";
+    case error::corrupt_record:
+      return "corrupt_record";
+    case error::no_semaphore:
+      return "no_semaphore";
+    case error::in_use:
+      return "in_use";
+    case error::slot_lost:
+      return "slot_lost";
+    case error::unreachable:
+      return "unreachable";
+    case error::certificate_refused:
+      return "certificate_refused";
+    case error::client_certificate_refused:
+      return "client_certificate_refused";
+    case error::too_busy:
+      return "too_busy";
+    case error::permission_denied:
+      return "permission_denied";
+    case error::plain_http_refused:
+      return "plain_http_refused";
+    case error::invalid_session:
+      return "invalid_session";
+    case error::missing_node:
+      return "missing_node";
+    case error::bad_request:
+      return "bad_request";
+    case error::too_large:
+      return "too_large";
+    case error::too_many_requests:
+      return "too_many_requests";
+    case error::transaction_conflict:
+      return "transaction_conflict";
+    case error::timed_out:
+      return "timed_out";
+    case error::connection_lost:
+      return "connection_lost";
+    case error::server_error:
+      return "server_error";
+    case error::malformed_reply:
+      return "malformed_reply";
+    case error::reply_too_large:
+      return "reply_too_large";
+    case error::would_be_late:
+      return "would_be_late";
+  }
+  return "unknown";
+}
+/// All errors.
+inline constexpr auto errors = detail::enumerators<error>();
+
 /// Classes of errors, for comparison with an `error_code`. An error may belong to several classes.
 enum class condition {
   not_applied = 1,  ///< the request certainly had no effect
@@ -80,8 +164,6 @@ enum class condition {
 HOLDFAST_EXPORT const boost::system::error_category& error_category() noexcept;
 HOLDFAST_EXPORT const boost::system::error_category& condition_category() noexcept;
 HOLDFAST_EXPORT error_code make_error_code(error e) noexcept;
-/// The name of the enumerator, for logs and metrics: "timed_out".
-HOLDFAST_EXPORT std::string_view to_string(error e) noexcept;
 HOLDFAST_EXPORT std::ostream& operator<<(std::ostream& out, error e);
 HOLDFAST_EXPORT boost::system::error_condition make_error_condition(condition c) noexcept;
 

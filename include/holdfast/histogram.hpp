@@ -7,19 +7,20 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <holdfast/detail/enumeration.hpp>
 #include <numeric>
 
 namespace holdfast {
 
-/// One counter for each enumerator of `Enum`. `Last` is the enumerator with the largest value.
-template <class Enum, Enum Last>
+/// One counter for each enumerator of `Enum`. A value that is not an enumerator has the counter of the value 0.
+template <class Enum>
 class counters_by {
 public:
   using key_type = Enum;
-  static constexpr std::size_t size = static_cast<std::size_t>(Last) + 1;
+  static constexpr std::size_t size = detail::enumerators_size<Enum>;
 
-  std::uint64_t operator[](Enum which) const noexcept { return all_[static_cast<std::size_t>(which)]; }
-  std::uint64_t& operator[](Enum which) noexcept { return all_[static_cast<std::size_t>(which)]; }
+  std::uint64_t operator[](Enum which) const noexcept { return all_[detail::index_of(which)]; }
+  std::uint64_t& operator[](Enum which) noexcept { return all_[detail::index_of(which)]; }
   std::uint64_t total() const noexcept { return std::accumulate(all_.begin(), all_.end(), std::uint64_t{0}); }
   bool operator==(const counters_by&) const = default;
 

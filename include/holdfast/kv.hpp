@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <holdfast/detail/enumeration.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -39,12 +40,6 @@ enum class kv_verb {
   set,
   remove_tree,
 };
-/// All verbs.
-inline constexpr kv_verb kv_verbs[] = {
-    kv_verb::lock,        kv_verb::unlock,           kv_verb::cas,    kv_verb::check_session,
-    kv_verb::check_index, kv_verb::check_not_exists, kv_verb::remove, kv_verb::remove_cas,
-    kv_verb::get,         kv_verb::get_tree,         kv_verb::set,    kv_verb::remove_tree,
-};
 
 /// The name of the verb in Consul's API.
 constexpr std::string_view to_string(kv_verb verb) noexcept {
@@ -76,6 +71,8 @@ constexpr std::string_view to_string(kv_verb verb) noexcept {
   }
   return {};
 }
+/// All verbs.
+inline constexpr auto kv_verbs = detail::enumerators<kv_verb>();
 
 /// True if the verb can change something. The other verbs only read or check.
 constexpr bool is_write(kv_verb verb) noexcept {

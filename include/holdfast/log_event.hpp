@@ -45,8 +45,17 @@ struct log_event {
   bool operator==(const log_event&) const = default;
 };
 
-HOLDFAST_EXPORT std::string_view to_string(log_kind kind) noexcept;
-HOLDFAST_EXPORT std::string_view to_string(severity level) noexcept;
+constexpr std::string_view to_string(severity level) noexcept {
+  switch (level) {
+    case severity::info:
+      return "info";
+    case severity::warning:
+      return "warning";
+    case severity::error:
+      return "error";
+  }
+  return "unknown";
+}
 
 /// Gets the events of a lock or of a client, one at a time, on the client's strand. It must return quickly. An
 /// exception from it leaves through `io_context::run()`. It may still be called after the lock or client was closed or

@@ -3,6 +3,9 @@
 
 #pragma once
 
+#include <holdfast/detail/enumeration.hpp>
+#include <string_view>
+
 namespace holdfast {
 
 /// The kinds of log events. For each kind, the key of the event is given after the colon.
@@ -23,5 +26,44 @@ enum class log_kind {
   broker_alarm,           ///< RabbitMQ has an alarm, and takes no messages: empty
   broker_alarm_over,      ///< RabbitMQ takes messages again: empty
 };
+
+/// The name of the enumerator: "slot_lost".
+constexpr std::string_view to_string(log_kind kind) noexcept {
+  switch (kind) {
+    case log_kind::slot_lost:
+      return "slot_lost";
+    case log_kind::slot_revoked:
+      return "slot_revoked";
+    case log_kind::watch_failed:
+      return "watch_failed";
+    case log_kind::watch_restored:
+      return "watch_restored";
+    case log_kind::outcome_unknown:
+      return "outcome_unknown";
+    case log_kind::contender_passed_over:
+      return "contender_passed_over";
+    case log_kind::no_session_file:
+      return "no_session_file";
+    case log_kind::agent_changed:
+      return "agent_changed";
+    case log_kind::connections_refused:
+      return "connections_refused";
+    case log_kind::token_unusable:
+      return "token_unusable";
+    case log_kind::certificate_unusable:
+      return "certificate_unusable";
+    case log_kind::password_unusable:
+      return "password_unusable";
+    case log_kind::tls_not_verified:
+      return "tls_not_verified";
+    case log_kind::broker_alarm:
+      return "broker_alarm";
+    case log_kind::broker_alarm_over:
+      return "broker_alarm_over";
+  }
+  return "unknown";
+}
+/// All kinds.
+inline constexpr auto log_kinds = detail::enumerators<log_kind>();
 
 }  // namespace holdfast

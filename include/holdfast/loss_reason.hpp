@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <holdfast/detail/enumeration.hpp>
 #include <holdfast/detail/export.hpp>
 #include <iosfwd>
 #include <string_view>
@@ -24,11 +25,6 @@ enum class loss_reason {
   not_accepted,
 };
 
-/// All enumerators.
-inline constexpr loss_reason loss_reasons[] = {
-    loss_reason::none,         loss_reason::removed, loss_reason::session_invalidated, loss_reason::lease_expired,
-    loss_reason::watch_failed, loss_reason::closed,  loss_reason::not_accepted};
-
 constexpr std::string_view to_string(loss_reason reason) noexcept {
   switch (reason) {
     case loss_reason::none:
@@ -48,6 +44,8 @@ constexpr std::string_view to_string(loss_reason reason) noexcept {
   }
   return "unknown";
 }
+/// All enumerators.
+inline constexpr auto loss_reasons = detail::enumerators<loss_reason>();
 HOLDFAST_EXPORT std::ostream& operator<<(std::ostream& out, loss_reason reason);
 
 }  // namespace holdfast

@@ -26,7 +26,7 @@ constexpr std::string_view to_string(maker_state state) noexcept {
     case maker_state::gone:
       return "gone";
   }
-  return "unknown";
+  return {};
 }
 
 /// Looks for the file of the session in the run directory, `tuning::run_directory` or by default the usual one. This

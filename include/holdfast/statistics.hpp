@@ -19,9 +19,9 @@ struct lock_statistics {
   std::uint64_t denied = 0;    ///< acquires that completed without a slot and without an error, as `try_acquire` may
   std::uint64_t cancelled = 0;
   /// Acquires that failed, by their errors. `failed[error{}]` counts errors of other libraries.
-  counters_by<error, error::would_be_late> failed{};
-  counters_by<loss_reason, loss_reason::not_accepted> lost{};  ///< held slots that were lost
-  std::uint64_t revoked = 0;                                   ///< held slots that an operator has asked for
+  counters_by<error> failed{};
+  counters_by<loss_reason> lost{};  ///< held slots that were lost
+  std::uint64_t revoked = 0;        ///< held slots that an operator has asked for
   /// Slots of dead processes that this process has freed because the run directory proved the deaths.
   std::uint64_t freed_by_proof = 0;
   std::uint64_t renewals_failed = 0;  ///< requests to renew a lease that failed, or were answered too late

@@ -163,46 +163,44 @@ public:
     add_run();
     add_elect();
     add_verify();
-    const auto named = [this](operator_command::kind what, const char* name, const char* help) {
-      return add(what, name, help);
-    };
+    const auto named = [this](operator_command::kind what, const char* help) { return add(what, help); };
     using kind = operator_command::kind;
-    rabbitmq_.add_to(*named(kind::inspect, "inspect", "Show who holds a slot, and who waits"));
-    named(kind::watch, "watch", "Show it again after each change, until Ctrl-C");
-    named(kind::top, "top", "Show holders, queue and rates in the whole window, until Ctrl-C");
-    named(kind::explain, "explain", "Tell why contenders wait, in sentences")
+    rabbitmq_.add_to(*named(kind::inspect, "Show who holds a slot, and who waits"));
+    named(kind::watch, "Show it again after each change, until Ctrl-C");
+    named(kind::top, "Show holders, queue and rates in the whole window, until Ctrl-C");
+    named(kind::explain, "Tell why contenders wait, in sentences")
         ->add_option("session", operator_.session, "Only this contender, from inspect");
     CLI::App* const list = app_.add_subcommand("list", "List the semaphores and mutexes below a folder");
     list->add_option("folder", operator_.prefix, "The folder; all of Consul if it is missing");
     list->add_flag("--json", operator_.json, "Print JSON, one object a line");
     connection_.add_to(*list);
     list->callback([this] { start(kind::list); });
-    CLI::App* const create = named(kind::create, "create", "Create a semaphore, unless it is there with this limit");
+    CLI::App* const create = named(kind::create, "Create a semaphore, unless it is there with this limit");
     add_limit(create);
     rabbitmq_.add_to(*create);
-    add_limit(named(kind::resize, "resize", "Change the limit; all processes must use the recorded limit"));
-    named(kind::close, "close", "Grant nothing until open; holders keep their slots");
-    named(kind::open, "open", "Grant slots again");
-    named(kind::drain, "drain", "Close, and wait until no slot is held")
+    add_limit(named(kind::resize, "Change the limit; all processes must use the recorded limit"));
+    named(kind::close, "Grant nothing until open; holders keep their slots");
+    named(kind::open, "Grant slots again");
+    named(kind::drain, "Close, and wait until no slot is held")
         ->add_option("--within", within_, "Give up after this time, for example 30s");
-    add_session(named(kind::revoke, "revoke", "Ask the holder to release its slot"));
-    CLI::App* const evict = named(kind::evict, "evict", "Take the slot, or the place in the queue, away");
+    add_session(named(kind::revoke, "Ask the holder to release its slot"));
+    CLI::App* const evict = named(kind::evict, "Take the slot, or the place in the queue, away");
     add_session(evict);
     add_yes(evict);
-    named(kind::sweep, "sweep", "Remove what dead processes have left");
-    CLI::App* const destroy = named(kind::destroy, "destroy", "Remove a semaphore that nobody uses");
+    named(kind::sweep, "Remove what dead processes have left");
+    CLI::App* const destroy = named(kind::destroy, "Remove a semaphore that nobody uses");
     destroy->add_flag("--even-in-use", operator_.even_in_use, "Also if it is in use: all slots are lost");
     add_yes(destroy);
     destroy->add_option("--overshoot", operator_.overshoot, "Also so many slots above the highest")->group("RabbitMQ");
     rabbitmq_.add_to(*destroy);
-    add_rabbitmq(kind::grow, "grow", "Add slots to a semaphore on RabbitMQ")
+    add_rabbitmq(kind::grow, "Add slots to a semaphore on RabbitMQ")
         ->add_option("count", operator_.limit, "How many")
         ->required();
-    add_rabbitmq(kind::shrink, "shrink", "Remove the highest slots of a semaphore on RabbitMQ")
+    add_rabbitmq(kind::shrink, "Remove the highest slots of a semaphore on RabbitMQ")
         ->add_option("count", operator_.limit, "How many")
         ->required();
     CLI::App* const wait =
-        add_rabbitmq(kind::wait, "wait", "Wait until no slot on RabbitMQ is held, or this one is not");
+        add_rabbitmq(kind::wait, "Wait until no slot on RabbitMQ is held, or this one is not");
     wait->add_option("slot", operator_.limit, "The number of the slot; all if it is missing");
     wait->add_option("--within", within_, "Give up after this time, for example 30s");
     add_export();
@@ -361,8 +359,8 @@ private:
     status_ = cli::run(out);
   }
 
-  CLI::App* add(operator_command::kind what, const char* name, const char* help) {
-    CLI::App* const command = app_.add_subcommand(name, help);
+  CLI::App* add(operator_command::kind what, const char* help) {
+    CLI::App* const command = app_.add_subcommand(std::string(to_string(what)), help);
     command->add_option("prefix", operator_.prefix, "The prefix of the semaphore")->required();
     command->add_flag("--json", operator_.json, "Print JSON, one object a line");
     connection_.add_to(*command);
@@ -370,8 +368,8 @@ private:
     return command;
   }
 
-  CLI::App* add_rabbitmq(operator_command::kind what, const char* name, const char* help) {
-    CLI::App* const command = app_.add_subcommand(name, help);
+  CLI::App* add_rabbitmq(operator_command::kind what, const char* help) {
+    CLI::App* const command = app_.add_subcommand(std::string(to_string(what)), help);
     command->add_option("name", operator_.prefix, "The name of the semaphore")->required();
     command->add_flag("--json", operator_.json, "Print JSON");
     rabbitmq_.add_to(*command);

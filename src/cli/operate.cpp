@@ -66,38 +66,44 @@ private:
         co_return co_await watch(consul);
       case kind::verify:
         co_return co_await verify(consul);
-      default:
-        co_return co_await change(consul);
+      case kind::create:
+      case kind::resize:
+      case kind::close:
+      case kind::open:
+      case kind::drain:
+      case kind::revoke:
+      case kind::evict:
+      case kind::sweep:
+      case kind::destroy:
+      case kind::grow:
+      case kind::shrink:
+      case kind::wait:
+        break;
     }
+    co_await change(consul);
   }
 
+  // A command that is not carried out here fails.
   asio::awaitable<void> change(consul::client& consul) {
     administration_options which;
     which.prefix = command_.prefix;
     semaphore_administration admin(consul, std::move(which));
     switch (command_.what) {
       case kind::create:
-        co_await admin.create(command_.limit);
-        break;
+        co_return co_await admin.create(command_.limit);
       case kind::resize:
-        co_await admin.resize(command_.limit);
-        break;
+        co_return co_await admin.resize(command_.limit);
       case kind::close:
-        co_await admin.close();
-        break;
+        co_return co_await admin.close();
       case kind::open:
-        co_await admin.open();
-        break;
+        co_return co_await admin.open();
       case kind::drain:
         co_await admin.close();
-        co_await admin.wait_until_drained(command_.within.value_or(std::chrono::nanoseconds::max()));
-        break;
+        co_return co_await admin.wait_until_drained(command_.within.value_or(std::chrono::nanoseconds::max()));
       case kind::revoke:
-        co_await admin.revoke(command_.session);
-        break;
+        co_return co_await admin.revoke(command_.session);
       case kind::evict:
-        co_await admin.evict(command_.session);
-        break;
+        co_return co_await admin.evict(command_.session);
       case kind::sweep: {
         const swept what = co_await admin.sweep();
         if (command_.json)
@@ -106,17 +112,23 @@ private:
         else
           std::printf("removed: %zu dead holders, %zu dead entries\n", static_cast<std::size_t>(what.holders),
                       static_cast<std::size_t>(what.entries));
-        break;
+        co_return;
       }
       case kind::destroy:
-        if (command_.even_in_use)
-          co_await admin.destroy_in_use();
-        else
-          co_await admin.destroy();
-        break;
-      default:
+        if (command_.even_in_use) co_return co_await admin.destroy_in_use();
+        co_return co_await admin.destroy();
+      case kind::inspect:
+      case kind::watch:
+      case kind::verify:
+      case kind::list:
+      case kind::explain:
+      case kind::top:
+      case kind::grow:
+      case kind::shrink:
+      case kind::wait:
         break;
     }
+    throw usage_error("this command is only possible with --rabbitmq");
   }
 
   void show(const semaphore_status& now) const {
@@ -211,11 +223,35 @@ private:
   int status_ = status_done;
 };
 
-// Asks before `evict` and `destroy`, which cannot be undone, unless `yes` is set. If stdin is no terminal, they are
-// refused.
+constexpr bool can_be_undone(kind what) {
+  switch (what) {
+    case kind::evict:
+    case kind::destroy:
+      return false;
+    case kind::inspect:
+    case kind::watch:
+    case kind::create:
+    case kind::resize:
+    case kind::close:
+    case kind::open:
+    case kind::drain:
+    case kind::revoke:
+    case kind::sweep:
+    case kind::verify:
+    case kind::list:
+    case kind::explain:
+    case kind::top:
+    case kind::grow:
+    case kind::shrink:
+    case kind::wait:
+      return true;
+  }
+  return false;
+}
+
+// Asks before commands that cannot be undone, unless `yes` is set. If stdin is no terminal, they are refused.
 bool is_confirmed(const operator_command& command) {
-  const bool asks = command.what == kind::evict || command.what == kind::destroy;
-  if (!asks || command.yes) return true;
+  if (can_be_undone(command.what) || command.yes) return true;
   if (!is_terminal_stdin()) {
     std::fprintf(stderr, "holdfast: this cannot be undone, and nobody can be asked: add --yes\n");
     return false;

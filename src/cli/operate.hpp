@@ -6,8 +6,10 @@
 #include <chrono>
 #include <cstdint>
 #include <holdfast/consul/config.hpp>
+#include <holdfast/detail/enumeration.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "cli/rabbitmq.hpp"
 
@@ -49,6 +51,50 @@ struct operator_command {
   bool json = false;
   bool yes = false;  ///< do not ask
 };
+
+/// The name of the command.
+constexpr std::string_view to_string(operator_command::kind kind) noexcept {
+  switch (kind) {
+    case operator_command::kind::inspect:
+      return "inspect";
+    case operator_command::kind::watch:
+      return "watch";
+    case operator_command::kind::create:
+      return "create";
+    case operator_command::kind::resize:
+      return "resize";
+    case operator_command::kind::close:
+      return "close";
+    case operator_command::kind::open:
+      return "open";
+    case operator_command::kind::drain:
+      return "drain";
+    case operator_command::kind::revoke:
+      return "revoke";
+    case operator_command::kind::evict:
+      return "evict";
+    case operator_command::kind::sweep:
+      return "sweep";
+    case operator_command::kind::destroy:
+      return "destroy";
+    case operator_command::kind::verify:
+      return "verify";
+    case operator_command::kind::list:
+      return "list";
+    case operator_command::kind::explain:
+      return "explain";
+    case operator_command::kind::top:
+      return "top";
+    case operator_command::kind::grow:
+      return "grow";
+    case operator_command::kind::shrink:
+      return "shrink";
+    case operator_command::kind::wait:
+      return "wait";
+  }
+  return {};
+}
+inline constexpr auto operator_commands = detail::enumerators<operator_command::kind>();
 
 /// The exit statuses of the commands.
 inline constexpr int status_done = 0;

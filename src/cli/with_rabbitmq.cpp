@@ -122,9 +122,21 @@ private:
       case kind::wait:
         if (command_.limit != 0) co_return co_await admin_.wait_until_released(command_.limit, within);
         co_return co_await admin_.wait_until_drained(within);
-      default:
-        throw usage_error("this command is not possible with --rabbitmq");
+      case kind::watch:
+      case kind::resize:
+      case kind::close:
+      case kind::open:
+      case kind::drain:
+      case kind::revoke:
+      case kind::evict:
+      case kind::sweep:
+      case kind::verify:
+      case kind::list:
+      case kind::explain:
+      case kind::top:
+        break;
     }
+    throw usage_error("this command is not possible with --rabbitmq");
   }
 
   void tell(const json::object& result) const { std::printf("%s\n", json::serialize(result).c_str()); }

@@ -122,44 +122,6 @@ const asio::any_io_executor& strand_of(const client_impl& impl) noexcept { retur
 
 }  // namespace detail
 
-std::string_view to_string(request_kind kind) noexcept {
-  switch (kind) {
-    case request_kind::kv_read:
-      return "kv_read";
-    case request_kind::kv_write:
-      return "kv_write";
-    case request_kind::transact:
-      return "transact";
-    case request_kind::session_create:
-      return "session_create";
-    case request_kind::session_renew:
-      return "session_renew";
-    case request_kind::session_destroy:
-      return "session_destroy";
-    case request_kind::session_read:
-      return "session_read";
-    case request_kind::node_write:
-      return "node_write";
-    case request_kind::node_read:
-      return "node_read";
-  }
-  return "unknown";
-}
-
-std::string_view to_string(request_outcome outcome) noexcept {
-  switch (outcome) {
-    case request_outcome::ok:
-      return "ok";
-    case request_outcome::refused:
-      return "refused";
-    case request_outcome::failed:
-      return "failed";
-    case request_outcome::cancelled:
-      return "cancelled";
-  }
-  return "unknown";
-}
-
 client::client(asio::any_io_executor executor, config settings)
     : impl_(detail::client_impl::make(std::move(executor), std::move(settings))) {}
 

@@ -132,7 +132,7 @@ client_statistics client_impl::statistics() const noexcept {
 }
 
 void client_impl::count(const call& what, const error_code& result, clock::duration took) {
-  counters::kind_tallies& its = counters_->operations[static_cast<std::size_t>(what.kind)];
+  counters::kind_tallies& its = counters_->operations[holdfast::detail::index_of(what.kind)];
   its.ended.add(outcome_of(result));
   if (what.where != connection_class::blocking) its.took.add(took);
 }

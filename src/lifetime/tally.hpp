@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <holdfast/detail/enumeration.hpp>
 #include <holdfast/histogram.hpp>
 
 namespace holdfast::lifetime {
@@ -59,7 +60,7 @@ private:
 template <class Counters>
 class tallies_by {
 public:
-  void add(typename Counters::key_type which) noexcept { all_[static_cast<std::size_t>(which)].add(); }
+  void add(typename Counters::key_type which) noexcept { all_[detail::index_of(which)].add(); }
   Counters read() const noexcept {
     Counters result;
     for (std::size_t i = 0; i < all_.size(); ++i) result[static_cast<typename Counters::key_type>(i)] = all_[i].read();

@@ -12,46 +12,43 @@ namespace {
 
 struct form {
   log_kind kind;
-  std::string_view name;
   severity level;
   std::string_view text;  ///< with the names of fields in braces
 };
 
 /// tools/check_trouble.py compares the texts with doc/trouble.md.
 constexpr form forms[] = {
-    {log_kind::slot_lost, "slot_lost", severity::error, "slot of {key} lost: {reason}"},
-    {log_kind::slot_revoked, "slot_revoked", severity::warning, "slot of {key} revoked: an operator asks for it"},
-    {log_kind::watch_failed, "watch_failed", severity::warning, "watch of {key} failed"},
-    {log_kind::watch_restored, "watch_restored", severity::info, "watch of {key} works again"},
-    {log_kind::outcome_unknown, "outcome_unknown", severity::warning,
-     "a write below {key} has an unknown outcome: its sessions end"},
-    {log_kind::contender_passed_over, "contender_passed_over", severity::warning,
+    {log_kind::slot_lost, severity::error, "slot of {key} lost: {reason}"},
+    {log_kind::slot_revoked, severity::warning, "slot of {key} revoked: an operator asks for it"},
+    {log_kind::watch_failed, severity::warning, "watch of {key} failed"},
+    {log_kind::watch_restored, severity::info, "watch of {key} works again"},
+    {log_kind::outcome_unknown, severity::warning, "a write below {key} has an unknown outcome: its sessions end"},
+    {log_kind::contender_passed_over, severity::warning,
      "a contender of {key} is of another kind of client, does not take its slot, and is passed over"},
-    {log_kind::no_session_file, "no_session_file", severity::warning,
+    {log_kind::no_session_file, severity::warning,
      "no file could be made for a session of {key}, so after the death of this process its slots are taken until its "
      "sessions expire"},
-    {log_kind::agent_changed, "agent_changed", severity::warning, "requests go to {key} now, no longer to {previous}"},
-    {log_kind::connections_refused, "connections_refused", severity::warning,
+    {log_kind::agent_changed, severity::warning, "requests go to {key} now, no longer to {previous}"},
+    {log_kind::connections_refused, severity::warning,
      "{key} refuses connections: this host has as many as it allows from one address. {queries} of {queries_max} "
      "blocking queries run at once now; raise limits.http_max_conns_per_client (200 by default) there"},
-    {log_kind::token_unusable, "token_unusable", severity::error, "no new token"},
-    {log_kind::certificate_unusable, "certificate_unusable", severity::error,
-     "the certificates have changed, and cannot be used"},
-    {log_kind::password_unusable, "password_unusable", severity::error, "no new password"},
-    {log_kind::tls_not_verified, "tls_not_verified", severity::warning,
+    {log_kind::token_unusable, severity::error, "no new token"},
+    {log_kind::certificate_unusable, severity::error, "the certificates have changed, and cannot be used"},
+    {log_kind::password_unusable, severity::error, "no new password"},
+    {log_kind::tls_not_verified, severity::warning,
      "tls.insecure_skip_verify: any server that answers at {key} gets the token and the keys"},
-    {log_kind::broker_alarm, "broker_alarm", severity::warning, "the broker has an alarm, and takes no messages"},
-    {log_kind::broker_alarm_over, "broker_alarm_over", severity::info, "the broker takes messages again"},
+    {log_kind::broker_alarm, severity::warning, "the broker has an alarm, and takes no messages"},
+    {log_kind::broker_alarm_over, severity::info, "the broker takes messages again"},
 };
 
-constexpr bool are_in_order() {
+constexpr bool are_all() {
   for (std::size_t i = 0; i < std::size(forms); ++i)
-    if (forms[i].kind != static_cast<log_kind>(i)) return false;
-  return std::size(forms) == static_cast<std::size_t>(log_kind::broker_alarm_over) + 1;
+    if (forms[i].kind != log_kinds[i]) return false;
+  return true;
 }
-static_assert(are_in_order());
+static_assert(std::size(forms) == log_kinds.size() && are_all());
 
-const form& form_of(log_kind kind) noexcept { return forms[static_cast<std::size_t>(kind)]; }
+const form& form_of(log_kind kind) noexcept { return forms[detail::index_of(kind)]; }
 
 /// Characters that end a line, or change how others are shown, in some terminal or viewer.
 bool is_harmful(char32_t c) {
@@ -125,20 +122,6 @@ std::string log_event::text() const {
   }
   if (left_out != 0) line += "; equal events left out before: " + std::to_string(left_out);
   return line;
-}
-
-std::string_view to_string(log_kind kind) noexcept { return form_of(kind).name; }
-
-std::string_view to_string(severity level) noexcept {
-  switch (level) {
-    case severity::info:
-      return "info";
-    case severity::warning:
-      return "warning";
-    case severity::error:
-      return "error";
-  }
-  return "unknown";
 }
 
 }  // namespace holdfast

@@ -51,8 +51,8 @@ lock_statistics tallies::read() const noexcept {
 
 namespace {
 
-template <class Enum, Enum Last>
-void add(counters_by<Enum, Last>& to, const counters_by<Enum, Last>& more) noexcept {
+template <class Enum>
+void add(counters_by<Enum>& to, const counters_by<Enum>& more) noexcept {
   for (std::size_t i = 0; i < to.size; ++i) to[static_cast<Enum>(i)] += more[static_cast<Enum>(i)];
 }
 

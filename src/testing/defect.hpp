@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include <array>
+#include <holdfast/detail/enumeration.hpp>
 #include <string_view>
 
 // Rules of Consul that a store can break. A test of the store must notice each of them.
@@ -34,34 +34,61 @@ enum class defect : int {
   no_lock_delay,
   sibling_wakes_nobody,      // the watch of a missing key or a prefix ignores neighbours
   deregistration_ends_none,  // a node's sessions outlive it
-  count_                     // the number of defects
 };
 
-/// The names, in the order of `defect`.
-inline constexpr std::array<std::string_view, static_cast<int>(defect::count_)> defect_names{
-    "none",
-    "lock_index_not_counted",
-    "lock_index_survives_put",
-    "cas_ignores_index",
-    "cas_zero_overwrites",
-    "identical_write_moves_index",
-    "delete_wakes_nobody",
-    "delete_moves_no_index",
-    "create_index_survives_delete",
-    "put_drops_session",
-    "lock_of_other_succeeds",
-    "unlock_by_anyone",
-    "release_deletes",
-    "destroy_keeps_locks",
-    "partial_transaction",
-    "first_error_only",
-    "missing_key_index_zero",
-    "listing_index_is_global",
-    "flags_truncated",
-    "tree_is_folder",
-    "keys_not_cut",
-    "no_lock_delay",
-    "sibling_wakes_nobody",
-    "deregistration_ends_none"};
+constexpr std::string_view to_string(defect which) noexcept {
+  switch (which) {
+    case defect::none:
+      return "none";
+    case defect::lock_index_not_counted:
+      return "lock_index_not_counted";
+    case defect::lock_index_survives_put:
+      return "lock_index_survives_put";
+    case defect::cas_ignores_index:
+      return "cas_ignores_index";
+    case defect::cas_zero_overwrites:
+      return "cas_zero_overwrites";
+    case defect::identical_write_moves_index:
+      return "identical_write_moves_index";
+    case defect::delete_wakes_nobody:
+      return "delete_wakes_nobody";
+    case defect::delete_moves_no_index:
+      return "delete_moves_no_index";
+    case defect::create_index_survives_delete:
+      return "create_index_survives_delete";
+    case defect::put_drops_session:
+      return "put_drops_session";
+    case defect::lock_of_other_succeeds:
+      return "lock_of_other_succeeds";
+    case defect::unlock_by_anyone:
+      return "unlock_by_anyone";
+    case defect::release_deletes:
+      return "release_deletes";
+    case defect::destroy_keeps_locks:
+      return "destroy_keeps_locks";
+    case defect::partial_transaction:
+      return "partial_transaction";
+    case defect::first_error_only:
+      return "first_error_only";
+    case defect::missing_key_index_zero:
+      return "missing_key_index_zero";
+    case defect::listing_index_is_global:
+      return "listing_index_is_global";
+    case defect::flags_truncated:
+      return "flags_truncated";
+    case defect::tree_is_folder:
+      return "tree_is_folder";
+    case defect::keys_not_cut:
+      return "keys_not_cut";
+    case defect::no_lock_delay:
+      return "no_lock_delay";
+    case defect::sibling_wakes_nobody:
+      return "sibling_wakes_nobody";
+    case defect::deregistration_ends_none:
+      return "deregistration_ends_none";
+  }
+  return {};
+}
+inline constexpr auto defects = holdfast::detail::enumerators<defect>();
 
 }  // namespace holdfast::testing

@@ -390,9 +390,12 @@ std::uint64_t store::index_of(const subject& asked) const {
     }
     case subject::kind::nodes:
       return std::max<std::uint64_t>(node_index_, 1);
-    default:
-      return std::max<std::uint64_t>(session_index_, 1);
+    case subject::kind::session:
+    case subject::kind::sessions:
+    case subject::kind::node_sessions:
+      break;
   }
+  return std::max<std::uint64_t>(session_index_, 1);
 }
 
 consul::answer<std::optional<kv_entry>> store::get(std::string_view key) const {
@@ -772,7 +775,8 @@ void store::place(registered& watch) const {
       watch.leaf = nodes_.contains(detail::lower_case(name));
       if (!watch.leaf) watch.place = node_at(nodes_, path_of(detail::lower_case(name)), true);
       return;
-    default:  // a list of all sessions or nodes, whose watch fires at every change
+    case subject::kind::sessions:
+    case subject::kind::nodes:  // a list of all sessions or nodes, whose watch fires at every change
       return;
   }
 }

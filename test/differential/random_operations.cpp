@@ -68,16 +68,16 @@ BOOST_AUTO_TEST_CASE(every_seeded_defect_is_found) {
   constexpr std::uint64_t sequences_max = 40;
   comparison both(roomy_agent());
   std::vector<std::size_t> sizes;
-  for (std::size_t which = 1; which < holdfast::testing::defect_names.size(); ++which) {
+  for (const defect which : holdfast::testing::defects) {
+    if (which == defect::none) continue;
     std::uint64_t seed = 1;
     std::string why;
     while (why.empty() && seed <= sequences_max)
-      why = both.run(random_sequence(seed++, sequence_length), static_cast<defect>(which));
-    BOOST_TEST(!why.empty(),
-               holdfast::testing::defect_names[which] << " was not found in " << sequences_max << " sequences");
+      why = both.run(random_sequence(seed++, sequence_length), which);
+    BOOST_TEST(!why.empty(), to_string(which) << " was not found in " << sequences_max << " sequences");
     if (why.empty()) continue;
-    const auto [shortest, then] = both.shrink(random_sequence(seed - 1, sequence_length), static_cast<defect>(which));
-    std::cout << holdfast::testing::defect_names[which] << ": found in sequence " << seed - 1 << ", shrunk to "
+    const auto [shortest, then] = both.shrink(random_sequence(seed - 1, sequence_length), which);
+    std::cout << to_string(which) << ": found in sequence " << seed - 1 << ", shrunk to "
               << shortest.size() << " steps" << std::endl;
     BOOST_TEST(both.run(shortest) == "");  // it is the defect that was found
     sizes.push_back(shortest.size());

@@ -331,7 +331,7 @@ using namespace holdfast::test;
 BOOST_AUTO_TEST_SUITE(fault_steps)
 
 BOOST_AUTO_TEST_CASE(every_kind_of_fault_is_tried_or_left_out_for_a_reason) {
-  for (const fault::kind each : fault::kinds) {
+  for (const fault::kind each : holdfast::testing::fault_kinds) {
     const bool is_tried =
         std::any_of(std::begin(faults), std::end(faults), [&](const named_fault& f) { return f.what.what == each; });
     BOOST_TEST(is_tried == why_left_out(each).empty(), "a fault that no step meets: " << to_string(each));

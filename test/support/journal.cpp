@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <fstream>
 #include <sstream>
@@ -21,13 +20,7 @@ namespace {
 using protocol::nanoseconds;
 using protocol::time_point;
 
-constexpr std::array<std::string_view, 15> event_names = {"asked",  "enter", "lease",   "leave", "lost",
-                                                          "failed", "gone",  "checked", "wrote", "away",
-                                                          "back",   "fault", "mended",  "limit", "saw"};
-
 }  // namespace
-
-std::string_view to_string(journal_event event) { return event_names.at(static_cast<std::size_t>(event)); }
 
 std::string to_line(const journal_entry& entry) {
   std::ostringstream line;
@@ -44,14 +37,15 @@ std::optional<journal_entry> parse_journal_line(std::string_view line) {
   std::string event;
   char dot = 0;
   in >> at >> entry.who >> event >> entry.slot >> entry.token.grant >> dot >> entry.token.handoff >> lease;
-  const auto named = std::find(event_names.begin(), event_names.end(), event);
-  if (!in || dot != '.' || named == event_names.end()) return std::nullopt;
+  const auto named = std::find_if(journal_events.begin(), journal_events.end(),
+                                  [&](journal_event each) { return to_string(each) == event; });
+  if (!in || dot != '.' || named == journal_events.end()) return std::nullopt;
   std::getline(in >> std::ws, entry.words);
   if (entry.words.empty()) return std::nullopt;
   if (entry.words == "-") entry.words.clear();
   entry.at = time_point(nanoseconds(at));
   entry.lease = time_point(nanoseconds(lease));
-  entry.what = static_cast<journal_event>(named - event_names.begin());
+  entry.what = *named;
   return entry;
 }
 

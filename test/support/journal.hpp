@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <holdfast/detail/enumeration.hpp>
 #include <holdfast/fencing_token.hpp>
 #include <optional>
 #include <string>
@@ -36,6 +37,43 @@ enum class journal_event {
   saw,      ///< an observer was notified of the leader: `words` are its value or "nobody", `token` has the index
 };
 
+constexpr std::string_view to_string(journal_event event) noexcept {
+  switch (event) {
+    case journal_event::asked:
+      return "asked";
+    case journal_event::enter:
+      return "enter";
+    case journal_event::lease:
+      return "lease";
+    case journal_event::leave:
+      return "leave";
+    case journal_event::lost:
+      return "lost";
+    case journal_event::failed:
+      return "failed";
+    case journal_event::gone:
+      return "gone";
+    case journal_event::checked:
+      return "checked";
+    case journal_event::wrote:
+      return "wrote";
+    case journal_event::away:
+      return "away";
+    case journal_event::back:
+      return "back";
+    case journal_event::fault:
+      return "fault";
+    case journal_event::mended:
+      return "mended";
+    case journal_event::limit:
+      return "limit";
+    case journal_event::saw:
+      return "saw";
+  }
+  return {};
+}
+inline constexpr auto journal_events = detail::enumerators<journal_event>();
+
 struct journal_entry {
   protocol::time_point at{};
   std::string who{};
@@ -47,7 +85,6 @@ struct journal_entry {
   bool operator==(const journal_entry&) const = default;
 };
 
-std::string_view to_string(journal_event event);
 std::string to_line(const journal_entry& entry);
 /// Empty if that is no line of a journal.
 std::optional<journal_entry> parse_journal_line(std::string_view line);

@@ -176,9 +176,17 @@ private:
         return "lock " + name;
       case kv_verb::get:
         return " " + name;
-      default:
-        return " wrong";
+      case kv_verb::unlock:
+      case kv_verb::cas:
+      case kv_verb::check_index:
+      case kv_verb::check_not_exists:
+      case kv_verb::remove_cas:
+      case kv_verb::get_tree:
+      case kv_verb::set:
+      case kv_verb::remove_tree:
+        break;
     }
+    return " wrong";
   }
   std::string note(action::watch_key& a) {
     watch_ = a;

@@ -5,7 +5,6 @@
 
 #include <boost/test/unit_test.hpp>
 #include <holdfast/testing/store.hpp>
-#include <iterator>
 #include <string>
 
 using namespace holdfast;
@@ -24,16 +23,6 @@ kv_operation example_of(kv_verb verb, std::uint64_t index) {
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(operation)
-
-BOOST_AUTO_TEST_CASE(the_list_of_verbs_has_all_that_have_a_word) {
-  std::size_t words = 0;
-  for (; !to_string(static_cast<kv_verb>(words)).empty(); ++words) {
-    const auto each = static_cast<kv_verb>(words);
-    BOOST_TEST((words < std::size(kv_verbs) && kv_verbs[words] == each),
-               "not in `kv_verbs`, or out of order there: " << to_string(each));
-  }
-  BOOST_TEST(std::size(kv_verbs) == words);
-}
 
 BOOST_AUTO_TEST_CASE(what_consul_returns_for_each_verb_is_known) {
   for (const kv_verb verb : kv_verbs) {

@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(a_port_in_use_is_refused) {
 
 BOOST_AUTO_TEST_CASE(there_is_a_story_of_every_fault) {
   const auto& all = fault_stories();
-  for (const fault::kind each : fault::kinds) {
+  for (const fault::kind each : holdfast::testing::fault_kinds) {
     const auto stories = std::count_if(all.begin(), all.end(), [&](const auto& story) { return story.kind == each; });
     BOOST_TEST(stories == 1, stories << " stories of the fault \"" << to_string(each) << "\"");
   }

@@ -14,6 +14,7 @@
 #include <holdfast/consul/query.hpp>
 #include <holdfast/consul/session.hpp>
 #include <holdfast/consul/txn.hpp>
+#include <holdfast/detail/enumeration.hpp>
 #include <holdfast/detail/export.hpp>
 #include <holdfast/detail/initiation.hpp>
 #include <holdfast/error.hpp>
@@ -49,12 +50,31 @@ enum class request_kind {
   node_write,
   node_read,
 };
-inline constexpr request_kind request_kinds[] = {
-    request_kind::kv_read,        request_kind::kv_write,      request_kind::transact,
-    request_kind::session_create, request_kind::session_renew, request_kind::session_destroy,
-    request_kind::session_read,   request_kind::node_write,    request_kind::node_read};
 /// The name of the enumerator, for metrics: "kv_read".
-HOLDFAST_EXPORT std::string_view to_string(request_kind kind) noexcept;
+constexpr std::string_view to_string(request_kind kind) noexcept {
+  switch (kind) {
+    case request_kind::kv_read:
+      return "kv_read";
+    case request_kind::kv_write:
+      return "kv_write";
+    case request_kind::transact:
+      return "transact";
+    case request_kind::session_create:
+      return "session_create";
+    case request_kind::session_renew:
+      return "session_renew";
+    case request_kind::session_destroy:
+      return "session_destroy";
+    case request_kind::session_read:
+      return "session_read";
+    case request_kind::node_write:
+      return "node_write";
+    case request_kind::node_read:
+      return "node_read";
+  }
+  return "unknown";
+}
+inline constexpr auto request_kinds = holdfast::detail::enumerators<request_kind>();
 
 /// How an operation of a client has ended.
 enum class request_outcome {
@@ -63,23 +83,33 @@ enum class request_outcome {
   failed,   ///< the error equals `condition::unavailable` or `condition::outcome_unknown`
   cancelled,
 };
-inline constexpr request_outcome request_outcomes[] = {request_outcome::ok, request_outcome::refused,
-                                                       request_outcome::failed, request_outcome::cancelled};
 /// The name of the enumerator, for metrics: "ok".
-HOLDFAST_EXPORT std::string_view to_string(request_outcome outcome) noexcept;
+constexpr std::string_view to_string(request_outcome outcome) noexcept {
+  switch (outcome) {
+    case request_outcome::ok:
+      return "ok";
+    case request_outcome::refused:
+      return "refused";
+    case request_outcome::failed:
+      return "failed";
+    case request_outcome::cancelled:
+      return "cancelled";
+  }
+  return "unknown";
+}
+inline constexpr auto request_outcomes = holdfast::detail::enumerators<request_outcome>();
 
 /// The operations of one kind.
 struct operation_statistics {
-  counters_by<request_outcome, request_outcome::cancelled>
-      ended{};                ///< an operation that sends several requests counts once
-  duration_histogram took{};  ///< from the start to the end, with repetitions; without blocking queries
+  counters_by<request_outcome> ended{};  ///< an operation that sends several requests counts once
+  duration_histogram took{};             ///< from the start to the end, with repetitions; without blocking queries
 };
 
 /// Counters of one client since its construction. Only `connections_open` can also fall.
 struct client_statistics {
-  std::array<operation_statistics, std::size(request_kinds)> operations{};  ///< indexed by `request_kind`
+  std::array<operation_statistics, request_kinds.size()> operations{};  ///< indexed by `request_kind`
   const operation_statistics& of(request_kind kind) const noexcept {
-    return operations[static_cast<std::size_t>(kind)];
+    return operations[holdfast::detail::index_of(kind)];
   }
 
   std::uint64_t requests = 0;  ///< HTTP requests written; retries, blocking queries and trials of agents count, too

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <holdfast/detail/enumeration.hpp>
 #include <holdfast/detail/export.hpp>
 #include <string>
 #include <string_view>
@@ -16,8 +17,8 @@ namespace holdfast::testing {
 
 /// A fault that happens to one request. Use the named functions below to make one, such as `fault::drop_reply()`.
 struct fault {
-  // A new kind must be added to `kinds` and `to_string` below. The tests of faults use these, and fail with the name of
-  // a kind that they do not cover.
+  // A new kind must be added to `to_string` below. The tests of faults try all kinds, and fail with the name of a kind
+  // that they do not cover.
   enum class kind {
     none,
     delay,               ///< the request reaches Consul `time` later
@@ -37,12 +38,6 @@ struct fault {
     repeat_later,        ///< the request is applied and answered; a copy of it is applied `time` later, without a reply
     interim,             ///< the request is applied; `count` interim replies of `status` (1xx) precede its reply
   };
-
-  /// All kinds.
-  static constexpr kind kinds[] = {
-      kind::none,        kind::delay,          kind::drop_request,   kind::drop_reply,         kind::cut_reply,
-      kind::duplicate,   kind::answer,         kind::answer_applied, kind::refuse_connections, kind::freeze,
-      kind::index_reset, kind::expire_session, kind::trickle,        kind::repeat_later,       kind::interim};
 
   kind what = kind::none;
   std::chrono::milliseconds time{0};
@@ -117,6 +112,8 @@ constexpr std::string_view to_string(fault::kind kind) noexcept {
   }
   return {};
 }
+/// All kinds.
+inline constexpr auto fault_kinds = holdfast::detail::enumerators<fault::kind>();
 
 /// Selects the requests to which a fault happens.
 struct fault_rule {

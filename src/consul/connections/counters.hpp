@@ -7,7 +7,6 @@
 #include <atomic>
 #include <cstdint>
 #include <holdfast/consul/client.hpp>
-#include <iterator>
 
 #include "lifetime/tally.hpp"
 
@@ -28,7 +27,7 @@ struct counters {
     lifetime::tallies_by<decltype(operation_statistics::ended)> ended;
     lifetime::histogram_tally<duration_histogram> took;
   };
-  std::array<kind_tallies, std::size(request_kinds)> operations;  ///< only the strand writes
+  std::array<kind_tallies, request_kinds.size()> operations;  ///< only the strand writes
 
   static void add(std::atomic<std::uint64_t>& counter, std::uint64_t n = 1) noexcept {
     counter.fetch_add(n, std::memory_order_relaxed);

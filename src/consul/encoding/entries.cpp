@@ -76,9 +76,14 @@ constexpr unsigned needed_in(place p) noexcept {
       return bit(item::kv);
     case place::refusal:
       return bit(item::op_index) | bit(item::what);
-    default:
+    case place::outside:
+    case place::listing:
+    case place::txn:
+    case place::results:
+    case place::errors:
       return 0;
   }
+  return 0;
 }
 
 /// The handler that Boost.JSON's parser calls with the parts of a document in their order. The parser checks the
@@ -115,9 +120,12 @@ public:
       case place::errors:
         txn_->errors.emplace_back();
         return go_to(place::refusal);
-      default:
+      case place::entry:
+      case place::txn:
+      case place::refusal:
         return malformed(ec);
     }
+    return malformed(ec);
   }
 
   bool on_object_end(std::size_t, error_code& ec) {
@@ -133,9 +141,14 @@ public:
         return go_to(place::results);
       case place::refusal:
         return go_to(place::errors);
-      default:
+      case place::outside:
+      case place::listing:
+      case place::txn:
+      case place::results:
+      case place::errors:
         return go_to(place::outside);
     }
+    return malformed(ec);
   }
 
   bool on_array_begin(error_code& ec) {
@@ -236,9 +249,19 @@ private:
         txn_->errors.back().text = text;
         txn_->errors.back().reason = refusal_of(text);
         return true;
-      default:
+      case item::element:
+      case item::unknown_member:
+      case item::flags:
+      case item::create_index:
+      case item::modify_index:
+      case item::lock_index:
+      case item::results:
+      case item::errors:
+      case item::kv:
+      case item::op_index:
         return false;
     }
+    return false;
   }
 
   bool take(std::uint64_t number) {
@@ -259,9 +282,18 @@ private:
       case item::op_index:
         txn_->errors.back().operation = static_cast<std::size_t>(number);
         return true;
-      default:
+      case item::element:
+      case item::unknown_member:
+      case item::key:
+      case item::value:
+      case item::session:
+      case item::results:
+      case item::errors:
+      case item::kv:
+      case item::what:
         return false;
     }
+    return false;
   }
 
   bool clear() {
@@ -278,9 +310,19 @@ private:
       case item::errors:
         txn_->errors.clear();
         return true;
-      default:
+      case item::element:
+      case item::unknown_member:
+      case item::key:
+      case item::flags:
+      case item::create_index:
+      case item::modify_index:
+      case item::lock_index:
+      case item::kv:
+      case item::op_index:
+      case item::what:
         return false;
     }
+    return false;
   }
 
   std::vector<kv_entry>& entries_;

@@ -25,11 +25,10 @@ constexpr std::chrono::milliseconds reply_of_defective_model_within(500);  // so
 const char* defect_name() { return std::getenv(defect_variable); }
 
 void add_defect(testing::server& model) {
-  const auto& names = testing::defect_names;
-  const auto at = std::find(names.begin(), names.end(), defect_name());
-  if (at == names.end()) throw std::invalid_argument(std::string("no such defect: ") + defect_name());
-  const auto which = static_cast<testing::defect>(at - names.begin());
-  model.with([which](testing::store& s, auto) { s.break_rule(which); });
+  const auto& all = testing::defects;
+  const auto at = std::find_if(all.begin(), all.end(), [](auto each) { return to_string(each) == defect_name(); });
+  if (at == all.end()) throw std::invalid_argument(std::string("no such defect: ") + defect_name());
+  model.with([which = *at](testing::store& s, auto) { s.break_rule(which); });
 }
 
 // Like the agents of the tests.

@@ -145,38 +145,33 @@ bool sabotage::lets_in(int process, core_event& e, core_actions& instead) {
 
 bool sabotage::lets_in(int process, event::prefix_listed& e) {
   if (e.error.code) return true;
-  switch (bug_) {
-    case seeded_bug::no_prune: {
-      const auto lock =
-          std::find_if(e.listing.begin(), e.listing.end(), [](const auto& each) { return is_record(each); });
-      if (lock == e.listing.end()) break;
-      const std::string prefix = lock->key.substr(0, lock->key.size() - std::string_view(".lock").size());
-      const lock_record named = *parse_lock_record(lock->value);
-      for (const std::string& holder : named.holders) {
-        const auto its = [&](const kv_entry& each) { return each.session == holder; };
-        if (std::none_of(e.listing.begin(), e.listing.end(), its))
-          e.listing.push_back({prefix + holder, {}, contender_magic, holder, 1, 1});
-      }
-      break;
+  if (bug_ == seeded_bug::no_prune) {
+    const auto lock =
+        std::find_if(e.listing.begin(), e.listing.end(), [](const auto& each) { return is_record(each); });
+    if (lock == e.listing.end()) return true;
+    const std::string prefix = lock->key.substr(0, lock->key.size() - std::string_view(".lock").size());
+    const lock_record named = *parse_lock_record(lock->value);
+    for (const std::string& holder : named.holders) {
+      const auto its = [&](const kv_entry& each) { return each.session == holder; };
+      if (std::none_of(e.listing.begin(), e.listing.end(), its))
+        e.listing.push_back({prefix + holder, {}, contender_magic, holder, 1, 1});
     }
-    case seeded_bug::prune_from_stale_read:
-      // Every second listing is replaced by the one before it.
-      if (auto& old = old_[process]; old.empty()) {
-        old = e.listing;
-      } else {
-        // The record stays new, so that a write that rests on the old entries is not refused.
-        std::erase_if(old, [](const auto& each) { return is_record(each); });
-        std::copy_if(e.listing.begin(), e.listing.end(), std::back_inserter(old),
-                     [](const auto& each) { return is_record(each); });
-        e.listing = std::exchange(old, {});
-      }
-      break;
-    case seeded_bug::queue_by_session:
-      for (kv_entry& each : e.listing)
-        if (!each.session.empty()) each.create_index = 1'000'000 - each.create_index;
-      break;
-    default:
-      break;
+  }
+  if (bug_ == seeded_bug::prune_from_stale_read) {
+    // Every second listing is replaced by the one before it.
+    if (auto& old = old_[process]; old.empty()) {
+      old = e.listing;
+    } else {
+      // The record stays new, so that a write that rests on the old entries is not refused.
+      std::erase_if(old, [](const auto& each) { return is_record(each); });
+      std::copy_if(e.listing.begin(), e.listing.end(), std::back_inserter(old),
+                   [](const auto& each) { return is_record(each); });
+      e.listing = std::exchange(old, {});
+    }
+  }
+  if (bug_ == seeded_bug::queue_by_session) {
+    for (kv_entry& each : e.listing)
+      if (!each.session.empty()) each.create_index = 1'000'000 - each.create_index;
   }
   return true;
 }
@@ -238,79 +233,73 @@ bool sabotage::lets_out(int process, core_action& a, std::vector<core_event>& th
 bool sabotage::lets_out(int process, action::send_txn& a, std::vector<core_event>& then) {
   auto& operations = a.operations;
   const auto record = std::find_if(operations.begin(), operations.end(), [](const auto& op) { return is_record(op); });
-  switch (bug_) {
-    case seeded_bug::closed_ignored:
-    case seeded_bug::closed_dropped:
-    case seeded_bug::shrink_ignored:
-    case seeded_bug::revoke_lost:
-      if (record != operations.end()) {
-        auto named = *parse_lock_record(record->value);
-        keep_orders(process, named);
-        record->value = format(named);
-      }
-      break;
-    case seeded_bug::set_release_unchecked:
-      for (kv_operation& each : operations)
-        if (each.verb == kv_verb::check_session) each = {kv_verb::get, operations.front().key};
-      break;
-    case seeded_bug::set_barrier_forgotten:
-      if (operations.size() == 1 && operations.front().verb == kv_verb::cas) {
-        const kv_operation& guard = operations.front();
-        event::txn_done done{a.id, event::outcome::applied};
-        done.results.push_back({guard.key, {}, guard.flags, {}, guard.index, guard.index});
-        then.push_back(std::move(done));
-        return false;
-      }
-      break;
-    case seeded_bug::key_not_handed_over:
-      if (std::any_of(operations.begin(), operations.end(), [](const auto& op) { return op.verb == kv_verb::cas; }))
-        std::erase_if(operations,
-                      [](const auto& op) { return op.verb == kv_verb::lock && op.key.ends_with("/.lock"); });
-      break;
-    case seeded_bug::key_not_let_go:
-      if (std::none_of(operations.begin(), operations.end(), [](const auto& op) { return op.verb == kv_verb::cas; }))
-        for (kv_operation& op : operations)
-          if (op.verb == kv_verb::unlock) op = {kv_verb::get, op.key};  // a read has a result, too
-      break;
-    case seeded_bug::number_not_locked:
-      std::erase_if(operations, [](const auto& op) { return op.verb == kv_verb::lock && is_number(op); });
-      break;
-    case seeded_bug::number_not_given_back:
+  if (bug_ == seeded_bug::closed_ignored || bug_ == seeded_bug::closed_dropped ||
+      bug_ == seeded_bug::shrink_ignored || bug_ == seeded_bug::revoke_lost) {
+    if (record != operations.end()) {
+      auto named = *parse_lock_record(record->value);
+      keep_orders(process, named);
+      record->value = format(named);
+    }
+  }
+  if (bug_ == seeded_bug::set_release_unchecked) {
+    for (kv_operation& each : operations)
+      if (each.verb == kv_verb::check_session) each = {kv_verb::get, operations.front().key};
+  }
+  if (bug_ == seeded_bug::set_barrier_forgotten) {
+    if (operations.size() == 1 && operations.front().verb == kv_verb::cas) {
+      const kv_operation& guard = operations.front();
+      event::txn_done done{a.id, event::outcome::applied};
+      done.results.push_back({guard.key, {}, guard.flags, {}, guard.index, guard.index});
+      then.push_back(std::move(done));
+      return false;
+    }
+  }
+  if (bug_ == seeded_bug::key_not_handed_over) {
+    if (std::any_of(operations.begin(), operations.end(), [](const auto& op) { return op.verb == kv_verb::cas; }))
+      std::erase_if(operations,
+                    [](const auto& op) { return op.verb == kv_verb::lock && op.key.ends_with("/.lock"); });
+  }
+  if (bug_ == seeded_bug::key_not_let_go) {
+    if (std::none_of(operations.begin(), operations.end(), [](const auto& op) { return op.verb == kv_verb::cas; }))
       for (kv_operation& op : operations)
-        if (op.verb == kv_verb::unlock && is_number(op)) op = {kv_verb::get, op.key};
-      break;
-    case seeded_bug::grant_leaves_the_entry:
-      if (record != operations.end())
-        std::erase_if(operations, [](const auto& op) { return op.verb == kv_verb::cas && !is_record(op); });
-      break;
-    case seeded_bug::release_keeps_the_entry:
-      if (record != operations.end())
-        std::erase_if(operations, [](const auto& op) { return op.verb == kv_verb::remove; });
-      break;
-    case seeded_bug::drops_another_holder:
-      if (record != operations.end()) {
-        auto named = *parse_lock_record(record->value);
-        const bool gives_back = std::any_of(operations.begin(), operations.end(),
-                                            [](const auto& op) { return op.verb == kv_verb::remove; });
-        if (gives_back && !named.holders.empty()) named.holders.erase(named.holders.begin());
-        record->value = format(named);
-      }
-      break;
-    case seeded_bug::succession_with_a_gap:
-      for (kv_operation& op : operations) {
-        const std::string description(description_in(op.value));
-        auto next = succession_in(op.value, description);
-        if (op.verb != kv_verb::cas || is_record(op) || !next || next->next.size() < 2) continue;
-        next->next.erase(next->next.begin());
-        succession_view view;
-        for (const contender& each : next->next) view.next.push_back(&each);
-        view.behind = next->behind;
-        view.limit = next->limit;
-        op.value = with_succession(description, view);
-      }
-      break;
-    default:
-      break;
+        if (op.verb == kv_verb::unlock) op = {kv_verb::get, op.key};  // a read has a result, too
+  }
+  if (bug_ == seeded_bug::number_not_locked) {
+    std::erase_if(operations, [](const auto& op) { return op.verb == kv_verb::lock && is_number(op); });
+  }
+  if (bug_ == seeded_bug::number_not_given_back) {
+    for (kv_operation& op : operations)
+      if (op.verb == kv_verb::unlock && is_number(op)) op = {kv_verb::get, op.key};
+  }
+  if (bug_ == seeded_bug::grant_leaves_the_entry) {
+    if (record != operations.end())
+      std::erase_if(operations, [](const auto& op) { return op.verb == kv_verb::cas && !is_record(op); });
+  }
+  if (bug_ == seeded_bug::release_keeps_the_entry) {
+    if (record != operations.end())
+      std::erase_if(operations, [](const auto& op) { return op.verb == kv_verb::remove; });
+  }
+  if (bug_ == seeded_bug::drops_another_holder) {
+    if (record != operations.end()) {
+      auto named = *parse_lock_record(record->value);
+      const bool gives_back = std::any_of(operations.begin(), operations.end(),
+                                          [](const auto& op) { return op.verb == kv_verb::remove; });
+      if (gives_back && !named.holders.empty()) named.holders.erase(named.holders.begin());
+      record->value = format(named);
+    }
+  }
+  if (bug_ == seeded_bug::succession_with_a_gap) {
+    for (kv_operation& op : operations) {
+      const std::string description(description_in(op.value));
+      auto next = succession_in(op.value, description);
+      if (op.verb != kv_verb::cas || is_record(op) || !next || next->next.size() < 2) continue;
+      next->next.erase(next->next.begin());
+      succession_view view;
+      for (const contender& each : next->next) view.next.push_back(&each);
+      view.behind = next->behind;
+      view.limit = next->limit;
+      op.value = with_succession(description, view);
+    }
   }
   return true;
 }
