@@ -106,32 +106,32 @@ public:
   /// Locks the mutex. Completes when it is locked, without a time limit.
   template <detail::slot_token<held_mutex> Token = throwing_t>
   auto lock(Token&& token = {}) {
-    return initiate<held_mutex>({}, std::forward<Token>(token));
+    return initiate<held_mutex>(operation_options(), std::forward<Token>(token));
   }
   template <detail::slot_token<held_mutex> Token = throwing_t>
   auto lock(operation_options options, Token&& token = {}) {
-    return initiate<held_mutex>(detail::request_of(options), std::forward<Token>(token));
+    return initiate<held_mutex>(options, std::forward<Token>(token));
   }
   /// Locks the mutex if that is possible without waiting for a release. Completes with an empty handle if the mutex is
   /// held or in its lock delay, if other operations of this object already wait for it, or if other processes wrote the
   /// key first three times.
   template <detail::slot_token<held_mutex> Token = throwing_t>
   auto try_lock(Token&& token = {}) {
-    return initiate<held_mutex>({.once = true}, std::forward<Token>(token));
+    return initiate<held_mutex>({operation_options(), true}, std::forward<Token>(token));
   }
   template <detail::slot_token<held_mutex> Token = throwing_t>
   auto try_lock(operation_options options, Token&& token = {}) {
-    return initiate<held_mutex>(detail::request_of(options, true), std::forward<Token>(token));
+    return initiate<held_mutex>({options, true}, std::forward<Token>(token));
   }
   /// Locks the mutex, but waits for at most `duration`. Completes with an empty handle if the mutex was not granted in
   /// that time.
   template <detail::slot_token<held_mutex> Token = throwing_t>
   auto try_lock_for(std::chrono::nanoseconds duration, Token&& token = {}) {
-    return initiate<held_mutex>({.within = duration}, std::forward<Token>(token));
+    return initiate<held_mutex>({operation_options(), false, duration}, std::forward<Token>(token));
   }
   template <detail::slot_token<held_mutex> Token = throwing_t>
   auto try_lock_for(std::chrono::nanoseconds duration, operation_options options, Token&& token = {}) {
-    return initiate<held_mutex>(detail::request_of(options, false, duration), std::forward<Token>(token));
+    return initiate<held_mutex>({options, false, duration}, std::forward<Token>(token));
   }
 };
 

@@ -114,18 +114,18 @@ public:
   /// see the class comment.
   template <detail::slot_token<slot> Token = throwing_t>
   auto acquire(Token&& token = {}) {
-    return initiate<slot>({}, std::forward<Token>(token));
+    return initiate<slot>(acquire_options(), std::forward<Token>(token));
   }
   /// Acquires `options.count` slots: all of them, or none. Completes when all are granted, with one handle for all.
   /// Later acquires of this object do not overtake it.
   template <detail::slot_token<slot> Token = throwing_t>
   auto acquire(acquire_options options, Token&& token = {}) {
-    return initiate<slot>(detail::request_of(options, false, {}), std::forward<Token>(token));
+    return initiate<slot>(options, std::forward<Token>(token));
   }
   /// Acquires `count` slots, as above.
   template <detail::slot_token<slot> Token = throwing_t>
   auto acquire(std::uint32_t count, Token&& token = {}) {
-    return initiate<slot>({.count = count}, std::forward<Token>(token));
+    return initiate<slot>(acquire_options{.count = count}, std::forward<Token>(token));
   }
 
   /// Acquires one slot if that is possible without waiting for a release. Reads the state in Consul if necessary.
@@ -133,22 +133,22 @@ public:
   /// other processes have written the record first three times.
   template <detail::slot_token<slot> Token = throwing_t>
   auto try_acquire(Token&& token = {}) {
-    return initiate<slot>({.once = true}, std::forward<Token>(token));
+    return initiate<slot>({acquire_options(), true}, std::forward<Token>(token));
   }
   template <detail::slot_token<slot> Token = throwing_t>
   auto try_acquire(acquire_options options, Token&& token = {}) {
-    return initiate<slot>(detail::request_of(options, true, {}), std::forward<Token>(token));
+    return initiate<slot>({options, true}, std::forward<Token>(token));
   }
 
   /// Acquires one slot, but waits for at most `duration`. Completes with an empty slot if none was granted in that
   /// time. With a `duration` of zero it does the same as `try_acquire`.
   template <detail::slot_token<slot> Token = throwing_t>
   auto try_acquire_for(std::chrono::nanoseconds duration, Token&& token = {}) {
-    return initiate<slot>({.within = duration}, std::forward<Token>(token));
+    return initiate<slot>({acquire_options(), false, duration}, std::forward<Token>(token));
   }
   template <detail::slot_token<slot> Token = throwing_t>
   auto try_acquire_for(std::chrono::nanoseconds duration, acquire_options options, Token&& token = {}) {
-    return initiate<slot>(detail::request_of(options, false, duration), std::forward<Token>(token));
+    return initiate<slot>({options, false, duration}, std::forward<Token>(token));
   }
 };
 

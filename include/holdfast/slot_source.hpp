@@ -6,7 +6,6 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/async_result.hpp>
 #include <chrono>
-#include <cstdint>
 #include <holdfast/detail/export.hpp>
 #include <holdfast/detail/initiation.hpp>
 #include <holdfast/diagnostics.hpp>
@@ -15,7 +14,6 @@
 #include <holdfast/options.hpp>
 #include <holdfast/statistics.hpp>
 #include <memory>
-#include <optional>
 #include <utility>
 
 namespace holdfast {
@@ -25,28 +23,29 @@ namespace detail {
 class shell;
 class statistics_access;
 
+/// An acquire on its way from the caller to the shell, with all of the caller's options. The function `terms_of`
+/// (src/runtime/terms_of.hpp) returns those that the core uses. If `acquire_options` gets another member, `terms_of`
+/// does not compile, and neither does `unit.runtime_options`. Let that test expect the member's value.
 struct acquire_request {
-  std::uint32_t count = 1;
-  bool once = false;
-  std::optional<std::chrono::nanoseconds> within{};
-  diagnostics* diag = nullptr;
-  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
-  const void* trace_parent = nullptr;
-};
+  // A request cannot be made without options. The constructors are implicit, so that a caller just passes its options.
+  acquire_request(const acquire_options& all, bool tries_once = false,
+                  std::chrono::nanoseconds longest = std::chrono::nanoseconds::max())
+      : options(all), once(tries_once), within(longest) {}
+  acquire_request(const operation_options& all, bool tries_once = false,
+                  std::chrono::nanoseconds longest = std::chrono::nanoseconds::max())
+      : acquire_request(acquire_options_of(all), tries_once, longest) {}
 
-/// If `acquire_options` gets another member, this function does not compile. Pass the member on here, and let
-/// `unit.runtime_options` expect its value.
-inline acquire_request request_of(const acquire_options& options, bool once,
-                                  std::optional<std::chrono::nanoseconds> within) {
-  const auto& [count, diag, deadline, trace_parent] = options;
-  return {
-      .count = count, .once = once, .within = within, .diag = diag, .deadline = deadline, .trace_parent = trace_parent};
-}
-inline acquire_request request_of(const operation_options& options, bool once = false,
-                                  std::optional<std::chrono::nanoseconds> within = {}) {
-  const auto& [diag, trace_parent] = options;
-  return {.once = once, .within = within, .diag = diag, .trace_parent = trace_parent};
-}
+  acquire_options options;
+  bool once;
+  std::chrono::nanoseconds within;  ///< the longest wait; the maximum if it is not limited
+
+private:
+  /// If `operation_options` gets another member, this function does not compile. Then pass the member on here.
+  static acquire_options acquire_options_of(const operation_options& all) {
+    const auto& [diag, trace_parent] = all;
+    return {.diag = diag, .trace_parent = trace_parent};
+  }
+};
 
 HOLDFAST_EXPORT const asio::any_io_executor& executor_of(const shell&) noexcept;
 HOLDFAST_EXPORT void start_acquire(const std::shared_ptr<shell>&, const acquire_request&, pending<hold>&&);

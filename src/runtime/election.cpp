@@ -103,7 +103,7 @@ void start_campaign(const election_impl& impl, std::string value, const operatio
   } catch (const system_error& wrong) {
     return fail(executor_of(impl), wrong.code(), runtime::reason_of(wrong), options.diag, std::move(won));
   }
-  make_driver(impl.where, std::move(its))->acquire(request_of(options), std::move(won));
+  make_driver(impl.where, std::move(its))->acquire(options, std::move(won));
 }
 
 void start_proclaim(const std::shared_ptr<slot_impl>& impl, std::string value, diagnostics* diag, pending<>&& waiting) {

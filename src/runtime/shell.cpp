@@ -13,6 +13,8 @@
 #include <boost/asio/query.hpp>
 #include <utility>
 
+#include "runtime/terms_of.hpp"
+
 namespace holdfast::detail {
 
 /// Makes the queued requests with the mutex unlocked. Only one thread at a time does so, which keeps the requests in
@@ -123,26 +125,25 @@ void shell::begin(const acquire_request& request, pending<hold>&& handler, std::
       of.beginning_ = {};
     }
   } after_the_step{*this};
-  const bool is_hurried = request.deadline != std::chrono::steady_clock::time_point::max();
-  const bool is_timed = is_hurried || request.within;
+  const bool is_hurried = request.options.deadline != std::chrono::steady_clock::time_point::max();
+  const bool is_timed = is_hurried || request.within != std::chrono::nanoseconds::max();
   const auto at = is_timed ? acquire_time{runtime::now()} : time_for_acquire();
   acquiring& waiting = acquires_.push(ticket, std::move(handler), request);
   waiting.by_coarse_clock = !at.is_now;
   waiting.since = at.is_now ? at.now : runtime::coarse_now();
   waiting.rare = std::move(traced);
   if (at_once) at_once->ticket = ticket;
-  protocol::time_point deadline = protocol::never;
-  if (request.within) deadline = protocol::time_after(at.now, *request.within);
+  protocol::acquire_terms terms = runtime::terms_of(request, at.now);
   if (is_hurried) {
-    const protocol::turn_deadline turn = note_turn(waiting, request.deadline, at.now);
-    deadline = std::min(deadline, turn.at());
+    const protocol::turn_deadline turn = note_turn(waiting, request.options.deadline, at.now);
+    terms.deadline = std::min(terms.deadline, turn.at());
     if (turn.will_pass_first(at.now, note_queue(waiting, 0))) {
       protocol::action::fail failed{ticket, late(waiting, "its turn would come after the deadline")};
       return perform(failed);
     }
   }
-  step(protocol::event::acquire{ticket, request.count, request.once, deadline, name}, at.now);
-  if (!request.diag) return;
+  step(protocol::event::acquire{ticket, terms, name}, at.now);
+  if (!request.options.diag) return;
   acquiring* const waits = acquires_.find(ticket);
   if (waits && !waits->knows_queue()) note_queue(*waits, 1);
 }
@@ -373,7 +374,7 @@ std::unique_ptr<shell::acquiring::extra> shell::trace_wait(const acquire_request
                         .name = "acquire",
                         .key = key,
                         .at = std::chrono::system_clock::now(),
-                        .parent = request.trace_parent};
+                        .parent = request.options.trace_parent};
   auto traced = std::make_unique<acquiring::extra>();
   traced->span = options_.tracer->started(what);
   traced->key = std::move(key);

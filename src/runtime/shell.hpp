@@ -145,7 +145,7 @@ protected:
 private:
   struct acquiring : pending<hold> {
     acquiring(protocol::ticket ticket, pending&& handler, const acquire_request& request)
-        : pending(std::move(handler)), count(request.count), ticket(ticket), diag(request.diag) {}
+        : pending(std::move(handler)), count(request.options.count), ticket(ticket), diag(request.options.diag) {}
     std::uint32_t count;  // first, in the padding of `pending`
     bool by_coarse_clock = false;
     protocol::ticket ticket;

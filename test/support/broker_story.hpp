@@ -39,7 +39,9 @@ public:
   }
 
   lines acquire(std::uint64_t t) { return step(protocol::event::acquire{protocol::ticket{t}}); }
-  lines try_acquire(std::uint64_t t) { return step(protocol::event::acquire{protocol::ticket{t}, 1, true}); }
+  lines try_acquire(std::uint64_t t) {
+    return step(protocol::event::acquire{protocol::ticket{t}, {.once = true}});
+  }
   lines cancel(std::uint64_t t) { return step(protocol::event::cancel{protocol::ticket{t}}); }
   lines release(char slot) { return step(protocol::event::release{slots_.at(static_cast<std::size_t>(slot - 'A'))}); }
   lines close(bool lose_slots = true) { return step(protocol::event::close{lose_slots}); }

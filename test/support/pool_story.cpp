@@ -123,13 +123,13 @@ void pool_story::note_requests() {
 }
 
 pool_story::lines pool_story::acquire(std::uint64_t ticket, std::uint32_t count) {
-  return tell(event::acquire{protocol::ticket{ticket}, count});
+  return tell(event::acquire{protocol::ticket{ticket}, {.count = count}});
 }
 pool_story::lines pool_story::try_acquire(std::uint64_t ticket, std::uint32_t count) {
-  return tell(event::acquire{protocol::ticket{ticket}, count, true});
+  return tell(event::acquire{protocol::ticket{ticket}, {.count = count, .once = true}});
 }
 pool_story::lines pool_story::acquire_until(std::uint64_t ticket, time_point deadline) {
-  return tell(event::acquire{protocol::ticket{ticket}, 1, false, deadline});
+  return tell(event::acquire{protocol::ticket{ticket}, {.deadline = deadline}});
 }
 pool_story::lines pool_story::cancel(std::uint64_t ticket) { return tell(event::cancel{protocol::ticket{ticket}}); }
 pool_story::lines pool_story::release(char slot) {

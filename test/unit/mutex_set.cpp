@@ -60,7 +60,7 @@ public:
     return result;
   }
   lines ask(std::uint64_t ticket, std::string_view name) {
-    event::acquire e{protocol::ticket{ticket}, 1, true};
+    event::acquire e{protocol::ticket{ticket}, {.once = true}};
     e.name = name;
     return tell(e);
   }

@@ -36,7 +36,7 @@ struct world {
   protocol::outage_rule rule;
   std::uint64_t tickets = 0;
 
-  void waiter_comes() { parts.waiters.push({ticket{++tickets}, 1, false, never, now, 0, 0}); }
+  void waiter_comes() { parts.waiters.push({ticket{++tickets}, {}, now, 0, 0}); }
   void reads_fail() {
     ctx.begin(now, out);
     parts.read.failed(ctx, {error::timed_out, {}});

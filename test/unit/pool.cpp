@@ -531,7 +531,7 @@ BOOST_AUTO_TEST_CASE(cancelled_waiters_take_no_room) {
   waiter_queue queue;
   queue.push({ticket{1}});
   for (std::uint64_t t = 2; t != 100'000; ++t) {
-    queue.push({ticket{t}, 1, t % 2 == 0});
+    queue.push({ticket{t}, {.once = t % 2 == 0}});
     BOOST_REQUIRE(queue.remove(ticket{t}));
   }
   BOOST_TEST(queue.size() == 1u);

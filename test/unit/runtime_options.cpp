@@ -7,6 +7,8 @@
 #include <holdfast/error.hpp>
 #include <holdfast/semaphore.hpp>
 
+#include "runtime/terms_of.hpp"
+
 using holdfast::runtime::checked;
 using namespace std::chrono_literals;
 
@@ -139,16 +141,28 @@ BOOST_AUTO_TEST_CASE(all_options_of_an_acquire_arrive) {
   holdfast::acquire_options options;
   auto& [count, diag, deadline, trace_parent] = options;
   count = 3, diag = &words, deadline = std::chrono::steady_clock::time_point(7s), trace_parent = &words;
-  const auto request = holdfast::detail::request_of(options, true, 5s);
-  BOOST_TEST(request.count == 3u);
-  BOOST_TEST(request.diag == &words);
-  BOOST_TEST(request.once);
-  BOOST_TEST((request.within == 5s));
-  BOOST_TEST((request.deadline == std::chrono::steady_clock::time_point(7s)));
-  BOOST_TEST(request.trace_parent == &words);
-  const holdfast::operation_options others{.diag = &words, .trace_parent = &options};
-  BOOST_TEST(holdfast::detail::request_of(others).diag == &words);
-  BOOST_TEST(holdfast::detail::request_of(others).trace_parent == &options);
+  const holdfast::detail::acquire_request request(options, true, 5s);
+  BOOST_TEST(request.options.diag == &words);
+  BOOST_TEST((request.options.deadline == std::chrono::steady_clock::time_point(7s)));
+  BOOST_TEST(request.options.trace_parent == &words);
+  const holdfast::protocol::time_point now(1h);
+  const auto terms = holdfast::runtime::terms_of(request, now);
+  const auto& [terms_count, once, terms_deadline] = terms;
+  BOOST_TEST(terms_count == 3u);
+  BOOST_TEST(once);
+  BOOST_TEST((terms_deadline == now + 5s));
+}
+
+BOOST_AUTO_TEST_CASE(all_options_of_an_operation_arrive) {
+  holdfast::diagnostics words;
+  holdfast::operation_options options;
+  auto& [diag, trace_parent] = options;
+  diag = &words, trace_parent = &options;
+  const holdfast::detail::acquire_request request(options);
+  BOOST_TEST(request.options.diag == &words);
+  BOOST_TEST(request.options.trace_parent == &options);
+  const auto terms = holdfast::runtime::terms_of(request, {});
+  BOOST_TEST((terms == holdfast::protocol::acquire_terms()));
 }
 
 /// A holder whose session has ended before its time believes for TTL minus margin by its own clock, which may be slow.

@@ -29,19 +29,20 @@ seat* broker_pool::find(seat_id id) {
 }
 
 void broker_pool::on(event::acquire& e) {
+  auto& [count, once, deadline] = e.terms;
   if (closing_.has_begun()) return ctx_.act(action::fail{e.ticket, failed(error::closed, "the semaphore is closed")});
-  if (e.count != 1)
+  if (count != 1)
     return ctx_.act(action::fail{e.ticket, failed(error::too_many_slots, "an acquire can only ask for one slot")});
   if (waiters_.size() >= options_.waiters_max)
     return ctx_.act(action::fail{e.ticket, failed(error::too_many_waiters, "the local queue is full")});
-  if (e.deadline <= now()) {  // no time to wait: one attempt
-    e.once = true;
-    e.deadline = never;
+  if (deadline <= now()) {  // no time to wait: one attempt
+    once = true;
+    deadline = never;
   }
   // An acquire that does not wait does not overtake the local waiters.
-  if (e.once && waiters_.patient() != 0) return ctx_.act(action::deny{e.ticket});
+  if (once && waiters_.patient() != 0) return ctx_.act(action::deny{e.ticket});
   if (waiters_.empty()) outage_.retry_now();  // failures from before this acquire do not delay it
-  waiters_.push({e.ticket, 1, e.once, e.deadline, now(), ctx_.last_request(), 0});
+  waiters_.push({e.ticket, e.terms, now(), ctx_.last_request(), 0});
 }
 
 void broker_pool::on(event::cancel& e) {

@@ -83,7 +83,7 @@ void broker_pool::deny_tries() {
   std::vector<ticket> denied;
   bool is_left = false;
   waiters_.for_each([&](const waiter& w) {
-    if (!w.once) return false;
+    if (!w.terms.once) return false;
     if (served != 0)
       --served;
     else if (w.asked < search_.sought())

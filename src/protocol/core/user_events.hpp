@@ -28,15 +28,22 @@ constexpr std::size_t index_of(slot_id id) noexcept {
 }
 constexpr std::uint64_t generation_of(slot_id id) noexcept { return static_cast<std::uint64_t>(id) >> slot_index_bits; }
 
-namespace event {
-
-/// A caller wants `count` slots, all of them or none. A mutex set uses only `ticket` and `name`, and always tries once.
-struct acquire {
-  protocol::ticket ticket;
-  std::uint32_t count = 1;
+/// The options of an acquire that the core uses. Each core names all members in its `on(event::acquire&)`. So if this
+/// struct gets another member, no core compiles until it names that one, too.
+struct acquire_terms {
+  std::uint32_t count = 1;      ///< the number of slots, all of them or none
   bool once = false;            ///< try once, without waiting for a slot
   time_point deadline = never;  ///< the acquire is denied at this time
-  std::string_view name{};      ///< the name of the lock in a mutex set; valid only during the step
+  bool operator==(const acquire_terms&) const = default;
+};
+
+namespace event {
+
+/// A caller wants slots. A mutex set uses `ticket` and `name`, and always tries once.
+struct acquire {
+  protocol::ticket ticket;
+  acquire_terms terms{};
+  std::string_view name{};  ///< the name of the lock in a mutex set; valid only during the step
   bool operator==(const acquire&) const = default;
 };
 struct cancel {

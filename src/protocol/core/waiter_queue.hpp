@@ -17,15 +17,13 @@ namespace holdfast::protocol {
 /// One local acquire that waits.
 struct waiter {
   protocol::ticket ticket{};
-  std::uint32_t count = 1;
-  bool once = false;
-  time_point deadline = never;
+  acquire_terms terms{};
   time_point came{};
   request_id asked = 0;    ///< the last request that was sent before it came; only later reads count for it
   unsigned conflicts = 0;  ///< for a `once` waiter: attempts that were refused; the highest count if no number is free
 
-  bool is_hole() const { return count == 0; }
-  void leave_hole() { count = 0; }
+  bool is_hole() const { return terms.count == 0; }
+  void leave_hole() { terms.count = 0; }
 };
 
 /// First come, first served. No waiter overtakes another, whatever its count.
@@ -40,8 +38,8 @@ public:
   const waiter& front() const { return queue_.front(); }
 
   void push(waiter&& w) {
-    if (w.deadline != never) deadlines_.emplace(w.deadline, w.ticket);
-    patient_ += !w.once;
+    if (w.terms.deadline != never) deadlines_.emplace(w.terms.deadline, w.ticket);
+    patient_ += !w.terms.once;
     queue_.push(std::move(w));
   }
   void pop() { erase(front()); }
@@ -83,8 +81,8 @@ public:
 
 private:
   void erase(waiter& w) {
-    if (w.deadline != never) deadlines_.erase({w.deadline, w.ticket});
-    patient_ -= !w.once;
+    if (w.terms.deadline != never) deadlines_.erase({w.terms.deadline, w.ticket});
+    patient_ -= !w.terms.once;
     queue_.erase(w);
   }
 

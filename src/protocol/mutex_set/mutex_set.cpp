@@ -38,6 +38,10 @@ void mutex_set::step(core_event&& e, time_point now, core_actions& out) {
 }
 
 void mutex_set::on(event::acquire& e) {
+  check_invariant("an acquire of a mutex set tries once, for one lock", [&] {
+    const auto& [count, once, deadline] = e.terms;
+    return count == 1 && once && deadline == never;
+  });
   if (closing_.has_begun()) return act(action::fail{e.ticket, failed(error::closed, "the mutex set is closed")});
   const bool is_first = names_.asking() == 0;
   if (names_.asking() >= options_.waiters_max || names_.size() + names_.releases() >= slots_in_use_max)

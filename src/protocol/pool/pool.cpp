@@ -73,20 +73,21 @@ queue_state::holder pool::as_holder(const contender& entry) const {
 }
 
 void pool::on(event::acquire& e) {
+  auto& [count, once, deadline] = e.terms;
   was_asked_ = true;
   if (parts_.closing.has_begun()) return act(action::fail{e.ticket, failed(error::closed, "the semaphore is closed")});
   // With `use_recorded_limit`, another limit may be recorded than the one known here. So a later read of the record
   // decides whether there are enough slots.
-  if (e.count == 0 || (e.count > limit() && !parts_.options.use_recorded_limit) || e.count > acquire_max)
-    return act(action::fail{e.ticket, parts_.too_many(e.count)});
+  if (count == 0 || (count > limit() && !parts_.options.use_recorded_limit) || count > acquire_max)
+    return act(action::fail{e.ticket, parts_.too_many(count)});
   if (parts_.waiters.size() >= parts_.options.waiters_max)
     return act(action::fail{e.ticket, failed(error::too_many_waiters, "the local queue is full")});
-  if (e.deadline <= now()) {  // no time to wait: one attempt
-    e.once = true;
-    e.deadline = never;
+  if (deadline <= now()) {  // no time to wait: one attempt
+    once = true;
+    deadline = never;
   }
   // An acquire that does not wait does not overtake the local waiters.
-  if (e.once && parts_.waiters.patient() != 0) return act(action::deny{e.ticket});
+  if (once && parts_.waiters.patient() != 0) return act(action::deny{e.ticket});
   if (parts_.waiters.empty()) {
     // Failures from before this acquire do not delay it.
     parts_.read.retry_now();
@@ -94,7 +95,7 @@ void pool::on(event::acquire& e) {
     parts_.members.retry_now();
     if (now() < parts_.slots.given_back_at() + parts_.options.rejoin_window) writer_.user_returns_soon();
   }
-  parts_.waiters.push({e.ticket, e.count, e.once, e.deadline, now(), ctx_.last_request(), 0});
+  parts_.waiters.push({e.ticket, e.terms, now(), ctx_.last_request(), 0});
 }
 
 void pool::on(event::cancel& e) {

@@ -82,9 +82,9 @@ void pool::serve() {
     const facts f = facts_now();
     const std::vector<member_id>& spares = parts_.slots.spares();
     usable_.clear();
-    for (auto spare = spares.begin(); spare != spares.end() && usable_.size() < first.count; ++spare)
+    for (auto spare = spares.begin(); spare != spares.end() && usable_.size() < first.terms.count; ++spare)
       if (member& m = parts_.members[*spare]; f.is_usable(m)) usable_.push_back(&m);
-    if (usable_.size() < first.count) {
+    if (usable_.size() < first.terms.count) {
       // The spares that are kept for this waiter must be released when the time for local handoffs is over. Set a timer
       // for that.
       for (const member_id id : spares)

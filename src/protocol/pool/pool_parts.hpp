@@ -54,7 +54,7 @@ struct pool_parts {
 
   std::uint32_t limit() const { return situation.limit; }
   /// Whether the first acquire in the local queue wants several slots.
-  bool is_wide() const { return !waiters.empty() && waiters.front().count > 1; }
+  bool is_wide() const { return !waiters.empty() && waiters.front().terms.count > 1; }
   /// Whether users of this process hold all slots, and the first local waiter can only wait for one of them. Then the
   /// queue needs neither a write nor a read. Returns false if the first waiter must be denied or failed instead,
   /// because it does not wait (`once`) or wants more slots than the limit.
@@ -84,7 +84,7 @@ inline bool pool_parts::all_in_use() const {
   // queue.
   const bool others = has_lost || slots.in_use() != members.size();
   if (others && (!slots.spares().empty() || any_waits(members))) return false;
-  return waiters.empty() || (!waiters.front().once && waiters.front().count <= limit());
+  return waiters.empty() || (!waiters.front().terms.once && waiters.front().terms.count <= limit());
 }
 
 }  // namespace holdfast::protocol

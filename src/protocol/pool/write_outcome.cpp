@@ -169,7 +169,7 @@ void write_outcome::refused(transaction txn, const refusals& all) {
     observer_.end_moves(txn, false);
   }
   observer_.refresh();
-  if (!parts_.waiters.empty() && parts_.waiters.front().once) ++parts_.waiters.front().conflicts;
+  if (!parts_.waiters.empty() && parts_.waiters.front().terms.once) ++parts_.waiters.front().conflicts;
   answer_refusals(operations, all);
 }
 

@@ -92,7 +92,7 @@ void writer::step::write() {
       break;
     case view::state::stale:
       // A process that only wants to join can join and read in one request.
-      if (stands || parts_.waiters.empty() || parts_.waiters.front().once)
+      if (stands || parts_.waiters.empty() || parts_.waiters.front().terms.once)
         read_prefix();
       else
         write_from_view();
@@ -127,7 +127,7 @@ bool writer::step::must_read_before_writing() {
   const bool is_any_free = !record.closed && record.holders.size() < parts_.limit() && any_waits(parts_.members);
   return parts_.duty.owes() || (parts_.situation.foreign && is_any_free) ||
          (!parts_.slots.spares().empty() && !parts_.situation.contested) ||
-         (!parts_.waiters.empty() && parts_.waiters.front().once);
+         (!parts_.waiters.empty() && parts_.waiters.front().terms.once);
 }
 
 void writer::step::write_from_view() {
@@ -247,14 +247,14 @@ demand writer::step::answer_tries(bool awaits_node) {
   const std::uint32_t room = parts_.limit() - std::min(parts_.limit(), parts_.slots.in_use());
   std::vector<ticket> denied;
   parts_.waiters.for_each([&](const waiter& w) {
-    if (w.once && w.count > room) {
+    if (w.terms.once && w.terms.count > room) {
       denied.push_back(w.ticket);
       return true;
     }
-    if (w.once) {
+    if (w.terms.once) {
       if (!takeable) takeable = count_takeable();
-      if (w.count <= *takeable && w.count <= room - need.slots && w.conflicts < once_conflicts_max) {
-        *takeable -= w.count;
+      if (w.terms.count <= *takeable && w.terms.count <= room - need.slots && w.conflicts < once_conflicts_max) {
+        *takeable -= w.terms.count;
       } else if ((parts_.view.as_of() > w.asked && !awaits_node) || w.conflicts >= once_conflicts_max) {
         denied.push_back(w.ticket);
         return true;
@@ -262,11 +262,11 @@ demand writer::step::answer_tries(bool awaits_node) {
         need.needs_read = !awaits_node;
         return false;
       }
-    } else if (w.count > room - need.slots) {
+    } else if (w.terms.count > room - need.slots) {
       return false;
     }
-    need.slots += w.count;
-    need.requests.push_back(w.count);
+    need.slots += w.terms.count;
+    need.requests.push_back(w.terms.count);
     return true;
   });
   for (const ticket t : denied) {
@@ -316,7 +316,7 @@ void writer::step::choose_numbers(moves& what) {
       if (!its_.numbers_.leaves_out_a_free_one() && parts_.view.as_of() <= its_.numbers_.sought()) {
         read_prefix();
       } else {
-        if (!parts_.waiters.empty() && parts_.waiters.front().once)
+        if (!parts_.waiters.empty() && parts_.waiters.front().terms.once)
           parts_.waiters.front().conflicts = once_conflicts_max;
         if (!its_.numbers_.leaves_out_a_free_one()) its_.numbers_.found_none(ctx_);
       }
@@ -342,7 +342,7 @@ bool writer::step::read_node() {
 void writer::step::create_sessions(std::size_t count) {
   if (!ctx_.due_or_wake(parts_.members.failures().retry_at())) return;
   std::size_t creating = parts_.members.creating();
-  const std::size_t wide = parts_.waiters.empty() ? 0 : parts_.waiters.front().count;
+  const std::size_t wide = parts_.waiters.empty() ? 0 : parts_.waiters.front().terms.count;
   const std::size_t most = std::max(sessions_at_once, wide);
   for (; count != 0 && creating < most && parts_.members.size() < parts_.limit(); --count, ++creating)
     parts_.members.create(ctx_).idle_since = ctx_.now();
@@ -367,9 +367,9 @@ void writer::step::send(const moves& what, const grant_plan& next, bool writes_r
 /// even if the limit was lowered after it came. Returns false if the view is older than the waiter, so that the limit
 /// must be read first.
 bool writer::step::fail_too_wide() {
-  while (!parts_.waiters.empty() && parts_.waiters.front().count > parts_.limit()) {
+  while (!parts_.waiters.empty() && parts_.waiters.front().terms.count > parts_.limit()) {
     if (parts_.view.as_of() <= parts_.waiters.front().asked) return false;
-    parts_.waiters.fail_first(ctx_, parts_.too_many(parts_.waiters.front().count));
+    parts_.waiters.fail_first(ctx_, parts_.too_many(parts_.waiters.front().terms.count));
   }
   return true;
 }

@@ -269,8 +269,8 @@ private:
   void user_asks(process& p) {
     event::acquire e{ticket{++p.last_ticket}};
     const auto kind = dice_.below(10);
-    e.once = kind < 2;
-    if (kind == 2 || kind == 3) e.deadline = p.clock.local(now() + dice_.between(1ms, 3s));
+    e.terms.once = kind < 2;
+    if (kind == 2 || kind == 3) e.terms.deadline = p.clock.local(now() + dice_.between(1ms, 3s));
     p.waiting[e.ticket] = now();
     ++p.acquires;
     if (kind == 4)

@@ -120,7 +120,7 @@ bool sabotage::lets_in(int process, core_event& e, core_actions& instead) {
     instead.push_back(action::released{release->slot, {}});
   if (auto* const release = std::get_if<event::release>(&e); release && bug_ == seeded_bug::answered_twice)
     instead.push_back(action::released{release->slot, {}});
-  if (auto* const wish = std::get_if<event::acquire>(&e); wish && wish->count == 1)
+  if (auto* const wish = std::get_if<event::acquire>(&e); wish && wish->terms.count == 1)
     waiting_[process].insert(wish->ticket);
   if (auto* const renewed = std::get_if<event::session_renewed>(&e);
       renewed && bug_ == seeded_bug::renewal_failures_ignored)

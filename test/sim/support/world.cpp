@@ -244,7 +244,7 @@ void world::step(process& p, core_event e) {
   const auto* const wish = std::get_if<event::acquire>(&e);
   // A proclaim makes the pool send no requests.
   if (!std::holds_alternative<event::tick>(e) && !std::holds_alternative<event::value_written>(e))
-    events_.insert(events_.end(), wish ? wish->count : 1, now());
+    events_.insert(events_.end(), wish ? wish->terms.count : 1, now());
   const time_point at = p.read_at ? *std::exchange(p.read_at, {}) : p.clock.local(now());
   core_actions out;
   std::vector<core_event> then;

@@ -28,7 +28,7 @@ std::unique_ptr<protocol::core> world::make_set(const pool_options& like) {
 
 void world::ask_for_a_lock(process& p, int user) {
   const std::size_t lock = random_.below(options_.locks);
-  event::acquire wish{ticket{++p.last_ticket}, 1, true};
+  event::acquire wish{ticket{++p.last_ticket}, {.once = true}};
   wish.name = lock_names_[lock];
   const ticket t = wish.ticket;
   say([&] { return name(p) + ": try " + number(t) + " " + lock_names_[lock]; });

@@ -24,26 +24,26 @@ void world::ask(process& p, int user) {
   // A candidate and a hasty user ask for one slot, without a deadline.
   const bool asks_for_one = options_.election || is_hasty(p, user);
   if (!asks_for_one && random_.chance(20))
-    wish.count = static_cast<std::uint32_t>(1 + random_.below(options_.residents != 0 ? 2 : most_slots()));
-  if (!asks_for_one && random_.chance(10)) wish.once = true;
+    wish.terms.count = static_cast<std::uint32_t>(1 + random_.below(options_.residents != 0 ? 2 : most_slots()));
+  if (!asks_for_one && random_.chance(10)) wish.terms.once = true;
   duration patience{};
-  if (!asks_for_one && !wish.once && random_.chance(15)) {
+  if (!asks_for_one && !wish.terms.once && random_.chance(15)) {
     patience = random_.between(0ms, 500ms);
-    wish.deadline = p.clock.local(now()) + patience;
+    wish.terms.deadline = p.clock.local(now()) + patience;
   }
-  const bool patient = !wish.once && wish.deadline == never;
+  const bool patient = !wish.terms.once && wish.terms.deadline == never;
   const ticket t = wish.ticket;
   say([&] {
-    return name(p) + ": acquire " + number(t) + " x" + std::to_string(wish.count) + (wish.once ? " once" : "") +
-           (wish.deadline != never ? " with a deadline" : "");
+    return name(p) + ": acquire " + number(t) + " x" + std::to_string(wish.terms.count) +
+           (wish.terms.once ? " once" : "") + (wish.terms.deadline != never ? " with a deadline" : "");
   });
-  p.requests[t] = {wish.count, patient, user};
+  p.requests[t] = {wish.terms.count, patient, user};
   news_.push_back(now());
   referee_.asked(p.number, t);
   if (random_.chance(faults() ? 15 : 5))
     in(random_.between(0ms, 200ms), [this, &p, t] { when_running(p, [this, &p, t] { cancel(p, t); }); });
   // A deadline in the past means one read, which takes its time.
-  if (wish.deadline != never && patience > 0ms)
+  if (wish.terms.deadline != never && patience > 0ms)
     in(patience + patience / 20 + 1ms, [this, &p, t, asked = now()] {
       if (p.alive && !p.paused && p.inbox.empty() && p.runs_since <= asked && p.requests.contains(t))
         object(guarantee::answers, name(p) + ": an acquire outlives its deadline");
