@@ -136,17 +136,15 @@ FACT(it_is_over_after_its_time_and_not_before) {
 }
 
 FACT(it_begins_when_a_session_expires) {
-  const auto id = consul.session({{"LockDelay", "100ms"}, {"TTL", "50ms"}});
-  consul.put("a?acquire=" + id, "v");
   const auto before = clock_type::now();
+  const auto id = consul.brief_session_with("a", {{"LockDelay", "100ms"}});
   consul.wait_for_end(id);
   acquire_at_last(consul, "a");
-  BOOST_TEST((clock_type::now() - before >= 150ms));
+  BOOST_TEST((clock_type::now() - before >= 200ms));  // twice the TTL, and the delay
 }
 
 FACT(a_session_that_expired_leaves_its_delay) {
-  const auto id = consul.session({{"LockDelay", long_delay}, {"TTL", "50ms"}, {"Behavior", "delete"}});
-  consul.put("a?acquire=" + id, "v");
+  const auto id = consul.brief_session_with("a", {{"LockDelay", long_delay}, {"Behavior", "delete"}});
   consul.wait_for_end(id);
   BOOST_TEST(!consul.exists("a"));
   BOOST_TEST(acquired(consul, "a") == "200 false");

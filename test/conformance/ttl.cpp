@@ -3,6 +3,7 @@
 
 // The TTL of a session: its bounds, its expiry, and what postpones that. The agents of these tests allow 10 ms.
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 
@@ -76,10 +77,23 @@ FACT(a_session_lives_for_twice_its_ttl) {
 }
 
 FACT(renewing_puts_the_end_off) {
-  const auto id = consul.session({{"TTL", "250ms"}});
-  const auto begin = clock_type::now();
-  while (clock_type::now() < begin + 600ms) BOOST_REQUIRE(consul.renew(id).status == 200);
-  BOOST_TEST(consul.info(id).size() > 0u);
+  for (;;) {
+    const auto begin = clock_type::now();
+    const auto id = consul.session({{"TTL", "250ms"}});
+    auto renewed = begin;
+    clock_type::duration longest{};
+    bool lives = true;
+    while (lives && clock_type::now() < begin + 600ms) {
+      lives = consul.renew(id).status == 200;
+      longest = std::max(longest, clock_type::now() - renewed);
+      renewed = clock_type::now();
+    }
+    lives = lives && consul.info(id).size() > 0u;
+    longest = std::max(longest, clock_type::now() - renewed);
+    if (!lives && longest >= 500ms) continue;  // a busy machine came too late with a renewal: the session had to end
+    BOOST_TEST(lives);
+    return;
+  }
 }
 
 FACT(renewing_gives_the_full_time_again) {
@@ -108,26 +122,33 @@ FACT(an_expired_session_cannot_be_renewed) {
 }
 
 FACT(an_expired_session_releases_its_keys_and_wakes_who_watches_them) {
-  const auto id = consul.session({{"TTL", "50ms"}});
-  consul.put("a?acquire=" + id, "v");
-  auto watch = consul.watch("a");
-  BOOST_TEST(watch.woken().first().session == "");
+  consul.put("a", "");
+  const auto before = consul.index("a");
+  const auto id = consul.brief_session_with("a");
+  const auto woken = consul.follow(consul.target("a"), before, [&](const auto& reply) {
+    const auto a = reply.first();
+    return a.locked == 1u && a.session != id;
+  });
+  BOOST_TEST(woken.first().session == "");
   BOOST_TEST(consul.info(id).said() == "200 []");
 }
 
 FACT(an_expired_session_of_behavior_delete_deletes_its_keys_and_wakes_who_watches_them) {
-  const auto id = consul.session({{"TTL", "50ms"}, {"Behavior", "delete"}});
-  consul.put("a?acquire=" + id, "v");
-  auto watch = consul.watch("a");
-  BOOST_TEST(watch.woken().said() == "404 ");
+  consul.put("a", "");
+  const auto before = consul.index("a");
+  consul.brief_session_with("a", {{"Behavior", "delete"}});
+  const auto woken = consul.follow(consul.target("a"), before, [](const auto& reply) { return reply.status != 200; });
+  BOOST_TEST(woken.said() == "404 ");
 }
 
 FACT(an_expiry_wakes_who_watches_the_prefix) {
-  const auto id = consul.session({{"TTL", "50ms"}, {"Behavior", "delete"}});
-  consul.put("a?acquire=" + id, "v");
   consul.put("b", "v");
-  auto watch = consul.watch("?recurse");
-  BOOST_TEST(watch.woken().size() == 1u);
+  const auto before = consul.index("?recurse");
+  consul.brief_session_with("a", {{"Behavior", "delete"}});
+  // Only the expiry leaves one key at a later index.
+  const auto woken =
+      consul.follow(consul.target("?recurse"), before, [](const auto& reply) { return reply.size() == 1u; });
+  BOOST_TEST(woken.index() > before);
 }
 
 FACT(sessions_expire_each_by_itself) {

@@ -6,11 +6,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <boost/json/parse.hpp>
+#include <boost/json/value.hpp>
 #include <chrono>
 #include <cstdlib>
 #include <holdfast/testing/server.hpp>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 #include "support/agent.hpp"
 #include "testing/defect.hpp"
@@ -69,6 +72,23 @@ void run_on(const model& one, std::string_view fact, void (*body)(peer&)) {
   body(consul);
 }
 
+// Shortly after an agent's start, it and its leader write the agent's own node into the catalog, in several steps. Each
+// step moves the index of nodes, and Raft's index, which facts compare. Returns when they have done the last one.
+const agent& settled(const agent& one) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto is_settled = [&one] {
+    const auto reply = one.get("/v1/catalog/node/" + one.node_name());
+    const auto read = reply.status == 200 ? boost::json::parse(reply.body) : boost::json::value();
+    return read.is_object() && read.at("Node").at("TaggedAddresses").is_object() &&
+           read.at("Services").as_object().contains("consul");
+  };
+  while (!is_settled()) {
+    if (std::chrono::steady_clock::now() >= end) throw std::runtime_error("the agent does not register its own node");
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return one;
+}
+
 void refuse_models() {
   if (agents_are_models()) throw std::logic_error("a fact about Consul needs a real agent");
 }
@@ -77,7 +97,8 @@ void refuse_models() {
 
 void run_on_consul(std::string_view fact, void (*body)(peer&)) {
   refuse_models();
-  run_on(shared_agent(), fact, body);
+  static const agent& one = settled(shared_agent());
+  run_on(one, fact, body);
 }
 
 void run_on_model(std::string_view fact, void (*body)(peer&)) {
@@ -90,7 +111,8 @@ void run_on_consul_of_its_own(std::string_view fact, void (*body)(peer&), const 
   agent_options options;
   options.extra_config = R"({"limits":{"kv_max_value_size":)" + std::to_string(limits.value_bytes) +
                          R"(,"txn_max_req_len":)" + std::to_string(limits.txn_bytes) + "}}";
-  run_on(agent(options), fact, body);
+  const agent one(options);
+  run_on(settled(one), fact, body);
 }
 
 void run_on_model_of_its_own(std::string_view fact, void (*body)(peer&), const peer_limits& limits) {

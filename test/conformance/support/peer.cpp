@@ -204,9 +204,17 @@ peer_reply peer::create_session(std::string_view body) {
   return reply;
 }
 
+std::string peer::brief_session_with(std::string_view key, json::object fields) {
+  for (auto ttl = 50ms;; ttl *= 2) {
+    fields["TTL"] = std::to_string(ttl.count()) + "ms";
+    std::string id = session(fields);
+    if (put(std::string(key) + "?acquire=" + id, "v").said() == "200 true") return id;
+    BOOST_REQUIRE(ttl < 20s);
+  }
+}
+
 void peer::wait_for_end(std::string_view id) const {
-  auto reply = info(id);
-  while (reply.size() > 0u) reply = watch_target("/v1/session/info/" + std::string(id), reply.index()).woken();
+  follow("/v1/session/info/" + std::string(id), 0, [](const peer_reply& reply) { return reply.size() == 0u; });
 }
 
 json::value peer::session_info(std::string_view id) const {
@@ -233,6 +241,15 @@ txn_outcome peer::txn(const std::vector<op>& operations) const {
 }
 
 watch peer::watch(std::string_view name, std::uint64_t index) const { return watch_target(target(name), index); }
+
+peer_reply peer::follow(std::string_view target, std::uint64_t index,
+                        const std::function<bool(const peer_reply&)>& is_last) const {
+  for (;;) {
+    auto reply = watch_target(target, index).woken();
+    if (is_last(reply)) return reply;
+    index = reply.index();
+  }
+}
 
 watch peer::watch_target(std::string_view target, std::uint64_t index) const {
   std::string query(target);

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <holdfast/testing/store.hpp>
 #include <iosfwd>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -131,6 +132,9 @@ public:
   /// Creates a session without checks and without lock delay, unless `fields` asks for them.
   std::string session(boost::json::object fields = {});
   peer_reply create_session(std::string_view body);  ///< with exactly this body
+  /// Creates a session with a short TTL that has acquired the key. On a busy machine a session may expire before it is
+  /// used. Then another one is created, with a TTL twice as long.
+  std::string brief_session_with(std::string_view key, boost::json::object fields = {});
   peer_reply destroy(std::string_view id) const { return request("PUT", "/v1/session/destroy/" + std::string(id)); }
   peer_reply renew(std::string_view id) const { return request("PUT", "/v1/session/renew/" + std::string(id)); }
   peer_reply info(std::string_view id) const { return request("GET", "/v1/session/info/" + std::string(id)); }
@@ -145,9 +149,15 @@ public:
   holdfast::test::watch watch(std::string_view name) const { return watch(name, index(name)); }
   holdfast::test::watch watch(std::string_view name, std::uint64_t index) const;
   holdfast::test::watch watch_target(std::string_view target, std::uint64_t index) const;
+  /// Follows the read from `index` on, one query after the other, until `is_last` is true for a reply. So no event is
+  /// missed that comes before the next query is there. Returns that reply.
+  peer_reply follow(std::string_view target, std::uint64_t index,
+                    const std::function<bool(const peer_reply&)>& is_last) const;
+
+  /// The path of a key, for `watch_target` and `follow`.
+  std::string target(std::string_view name) const;
 
 private:
-  std::string target(std::string_view name) const;
 
   std::string host_;
   std::uint16_t port_;
