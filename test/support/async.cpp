@@ -3,6 +3,7 @@
 
 #include "support/async.hpp"
 
+#include <algorithm>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -140,6 +141,10 @@ void run_async(const async_body& body, std::chrono::milliseconds deadline, int t
 
   if (late) fail_as_late(deadline, result.is_done());
   if (result.failure) std::rethrow_exception(result.failure);
+}
+
+void run_case(const async_body& body, std::chrono::milliseconds deadline, int threads) {
+  run_async(body, std::max(deadline, least_deadline_of_a_case), threads);
 }
 
 }  // namespace holdfast::test
