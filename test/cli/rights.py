@@ -38,8 +38,39 @@ def free_ports(count):
         return [each.getsockname()[1] for each in sockets]
 
 
+def listens(address):
+    host, port = address.split(":")
+    with contextlib.suppress(OSError), socket.create_connection((host, int(port)), DEADLINE):
+        return True
+    return False
+
+
+def started(consul, folder):
+    """Starts an agent, and returns its process and its address. Another program may take a port before the agent does.
+    Then the agent ends, and another one gets other ports."""
+    for _ in range(5):
+        process, address = start(consul, folder)
+        end = time.monotonic() + DEADLINE
+        while process.poll() is None and time.monotonic() < end:
+            if listens(address):
+                return process, address
+            time.sleep(0.05)
+        process.kill()
+        process.wait()
+    sys.exit("the agent does not start")
+
+
 @contextlib.contextmanager
 def agent(consul, folder):
+    process, address = started(consul, folder)
+    with process:
+        try:
+            yield address
+        finally:
+            process.kill()
+
+
+def start(consul, folder):
     http, server, lan, wan = free_ports(4)
     version = subprocess.run([consul, "version"], stdout=subprocess.PIPE, text=True, check=True).stdout
     is_old = tuple(map(int, re.search(r"v(\d+)\.(\d+)", version).groups())) < (1, 11)
@@ -51,11 +82,7 @@ def agent(consul, folder):
     pathlib.Path(f"{folder}/agent.json").write_text(json.dumps(settings))
     command = [consul, "agent", "-server", "-bootstrap-expect", "1", "-node", "here", "-bind", "127.0.0.1", "-client",
                "127.0.0.1", "-data-dir", f"{folder}/data", "-log-level", "err", "-config-file", f"{folder}/agent.json"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
-        try:
-            yield f"127.0.0.1:{http}"
-        finally:
-            process.kill()
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL), f"127.0.0.1:{http}"
 
 
 def request(address, method, path, body=None):

@@ -127,22 +127,31 @@ def running(programs, jobs, rules=None, interval=0.2, speed=1):
         "scrape_configs": [{"job_name": name, "static_configs": [{"targets": targets}]} for name, targets in jobs.items()],
     }
     with tempfile.TemporaryDirectory(prefix="holdfast-prometheus.") as folder:
-        place, port = pathlib.Path(folder), free_port()
+        place = pathlib.Path(folder)
         rules = RULES.read_text(encoding="utf-8") if rules is None else rules
         (place / "alerts.yml").write_text(faster(rules, speed), encoding="utf-8")
         (place / "prometheus.yml").write_text(json.dumps(settings), encoding="utf-8")  # JSON is YAML, too
-        with open(place / "output", "wb") as output:
-            process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", program, "--config.file=prometheus.yml", "--storage.tsdb.path=data",
-                 f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn"],
-                cwd=place, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)  # fmt: skip
-        prometheus, wanted = Prometheus(f"http://127.0.0.1:{port}"), sum(map(len, jobs.values()))
+        wanted = sum(map(len, jobs.values()))
+
+        def start():
+            port = free_port()
+            with open(place / "output", "wb") as output:
+                started = subprocess.Popen(
+                    ["setpriv", "--pdeathsig", "KILL", program, "--config.file=prometheus.yml",
+                     "--storage.tsdb.path=data", f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn"],
+                    cwd=place, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)  # fmt: skip
+            return started, Prometheus(f"http://127.0.0.1:{port}")
 
         def scraped():
-            expect(process.poll() is None, f"Prometheus has ended:\n{(place / 'output').read_text()[-2000:]}")
+            nonlocal process, prometheus
+            if process.poll() is not None:
+                output = (place / "output").read_text()
+                expect("address already in use" in output, f"Prometheus has ended:\n{output[-2000:]}")
+                process, prometheus = start()  # another program has taken the port meanwhile
             with contextlib.suppress(OSError, Failure):
                 return len(prometheus.query("up == 1")) == wanted
 
+        process, prometheus = start()
         try:
             prometheus.until(scraped, f"Prometheus scrapes {jobs}")
             yield prometheus
