@@ -117,8 +117,12 @@ FACT(expiry_wakes) {
   // The session may expire before a query is there, so each query begins at an index of before.
   const auto before = consul.request("GET", "/v1/session/list").index();
   const auto id = consul.session({{"TTL", "50ms"}});
-  consul.follow("/v1/session/info/" + id, before, [](const auto& reply) { return reply.said() == "200 []"; });
-  consul.follow("/v1/session/list", before, [&](const auto& reply) { return reply.body.find(id) == std::string::npos; });
+  const auto one =
+      consul.follow("/v1/session/info/" + id, before, [](const auto& reply) { return reply.said() == "200 []"; });
+  BOOST_TEST(one.index() > before);
+  const auto list = consul.follow("/v1/session/list", before,
+                                  [&](const auto& reply) { return reply.body.find(id) == std::string::npos; });
+  BOOST_TEST(list.index() >= one.index());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -95,7 +95,7 @@ public:
   bool running() { return child_->running(); }
   std::string output() const { return child_->output(); }
   exit_status status() {
-    const auto result = child_->wait(5s);
+    const auto result = child_->wait(60s);
     return result ? *result : exit_status{-1, 0};
   }
 
@@ -126,7 +126,7 @@ public:
   void kill() { child_->kill(); }
   bool running() { return child_->running(); }
   void check_success() {
-    const auto status = child_->wait(5s);
+    const auto status = child_->wait(60s);
     BOOST_TEST((status && status->success()), child_->output());
   }
 

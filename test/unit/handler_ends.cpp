@@ -41,7 +41,7 @@ public:
   std::shared_ptr<void> mark() {
     return {nullptr, [this](void*) {
               other_ = std::async(std::launch::async, what_);
-              done_within_time_ = other_.wait_for(test::scaled(5s)) == std::future_status::ready;
+              done_within_time_ = other_.wait_for(test::scaled(60s)) == std::future_status::ready;
             }};
   }
 
@@ -54,7 +54,7 @@ private:
 held_mutex lock(asio::io_context& io, mutex& m) {
   held_mutex got;
   m.lock([&](error_code, held_mutex its) { got = std::move(its); });
-  while (!got.held()) BOOST_REQUIRE(io.run_one_for(test::scaled(10s)) == 1u);
+  while (!got.held()) BOOST_REQUIRE(io.run_one_for(test::scaled(60s)) == 1u);
   return got;
 }
 

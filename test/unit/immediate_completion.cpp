@@ -60,7 +60,7 @@ struct fixture {
   }
   void run_until(const std::function<bool()>& done) const {
     io->restart();
-    while (!done()) BOOST_REQUIRE(io->run_one_for(test::scaled(10s)) == 1u);
+    while (!done()) BOOST_REQUIRE(io->run_one_for(test::scaled(60s)) == 1u);
   }
 };
 
@@ -88,7 +88,7 @@ auto at_once(Handler handler) {
 /// calls this, because its destructor waits for that thread.
 bool is_usable_elsewhere(semaphore& sem, std::future<void>& other) {
   other = std::async(std::launch::async, [&] { sem.try_acquire([](error_code, const slot&) {}); });
-  return other.wait_for(test::scaled(5s)) == std::future_status::ready;
+  return other.wait_for(test::scaled(60s)) == std::future_status::ready;
 }
 
 }  // namespace

@@ -95,8 +95,11 @@ ASYNC_TEST_CASE(a_slot_whose_lease_has_expired_is_not_held, 20s) {
   semaphore_options options = of(1);
   options.session_ttl = 300ms;
   semaphore sem(store, options);
+  const auto before = std::chrono::steady_clock::now();
   const slot held = co_await sem.acquire();
-  BOOST_TEST(held.held());
+  const bool is_held = held.held();
+  // A busy machine may have let the lease expire already.
+  BOOST_TEST((is_held || std::chrono::steady_clock::now() - before >= 300ms));
   std::this_thread::sleep_for(400ms);
   BOOST_TEST(!held.held());
   BOOST_TEST(held.lost_because() == loss_reason::lease_expired);

@@ -89,6 +89,7 @@ ASYNC_TEST_CASE(an_agent_that_is_away_and_comes_back_has_two_lines, 30s) {
   slot two = co_await sem.acquire();
   co_await wait(50ms);
   fake.stop();
+  while (log.empty()) co_await wait(10ms);
   co_await wait(2s);
   BOOST_TEST(log.size() == 1u, shown(log));
   BOOST_TEST(count(log, "watch of s") == 1u, shown(log));

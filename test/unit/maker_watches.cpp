@@ -40,7 +40,7 @@ struct watch_story : directory_story {
                [this](const std::string& its, news what) { (what == news::gone ? heard : removed).insert(its); });
   }
   /// Runs until something was heard. Returns false if nothing is heard in time.
-  bool hears(std::chrono::milliseconds limit = 5s) {
+  bool hears(std::chrono::milliseconds limit = 60s) {
     io.restart();
     const auto end = std::chrono::steady_clock::now() + scaled(limit);
     while (heard.empty() && std::chrono::steady_clock::now() < end) io.run_one_for(10ms);

@@ -276,7 +276,7 @@ using rule = asio::awaitable<void>(asio::any_io_executor ex, place& at);
 
 template <class Kind>
 void try_rule(rule& body) {
-  test::run_async([&body](asio::any_io_executor ex) -> asio::awaitable<void> {
+  test::run_case([&body](asio::any_io_executor ex) -> asio::awaitable<void> {
     Kind at(ex);
     co_await body(ex, at);
   });

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The holdfast authors
 // SPDX-License-Identifier: BSL-1.0
 
-// Bad tests, each of which run_async must report: unit/async_runner.cpp runs them one by one. Those that hang call it
-// themselves: ASYNC_TEST_CASE would give them much more time.
+// Bad tests, each of which run_async must report: unit/async_runner.cpp runs them one by one. A case
+// that hangs calls `run_async` itself, because ASYNC_TEST_CASE would give it much more time.
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>

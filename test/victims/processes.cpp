@@ -13,9 +13,9 @@
 BOOST_AUTO_TEST_SUITE(processes)
 
 BOOST_AUTO_TEST_CASE(parent_waits_to_be_killed) {
-  holdfast::test::process child({.command = {"sleep", "60"}});
+  holdfast::test::process child({.command = {"sleep", "600"}});
   std::cout << "child " << child.pid() << std::endl;
-  std::this_thread::sleep_for(std::chrono::seconds(30));
+  std::this_thread::sleep_for(std::chrono::minutes(5));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
