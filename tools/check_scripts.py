@@ -29,7 +29,7 @@ COMMAND = re.compile(r"^\| `(?:[A-Z_]+=\S+ )*((?:scripts|test|bench|example)/[\w
 # The programs that a script needs to answer. A script that goes on instead finds none of its other programs.
 TO_ANSWER = "sh bash env python3 dirname basename sed cat sort head mktemp rm id".split()
 TO_RELEASE = TO_ANSWER + "cut date git gzip mkdir reuse sha256sum tar touch wc".split()
-TO_FETCH = TO_ANSWER + "awk chmod cp cut grep ls mkdir mv sha256sum touch true".split()
+TO_FETCH = TO_ANSWER + "awk chmod cp cut flock grep ls mkdir mv sha256sum touch true".split()
 
 # Serves the packages of the folder SERVED. The file `one` is the package on the server one.example. The file `offered`
 # is the package of the distribution. It notes the servers from which the package was requested.
@@ -215,7 +215,7 @@ def check_fetching(world):
         return world.run(script, "consul", "all", PACKAGE_SHA256, "usr/bin/consul")
 
     def kept():
-        return sorted(each.name for each in cache.iterdir())
+        return sorted(each.name for each in cache.iterdir() if each.suffix != ".lock")
 
     run = fetch(one=PACKAGE)
     require(run.returncode == 0 and kept() == [f"consul-{PACKAGE_SHA256}"], "the expected package is kept", run)
