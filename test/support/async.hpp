@@ -52,8 +52,8 @@ bool is_slow_build();
 
 /// ASYNC_TEST_CASE(name[, deadline[, threads]]) { coroutine body; `ex` is its executor }
 ///
-/// The deadline of a case only ends a test that hangs. It is no check of the time that the body takes: `run_case` raises
-/// it to `least_deadline_of_a_case`. A case that tests how long something takes must compare that time itself.
+/// The deadline of a case only ends a test that hangs. It is no check of the time that the body takes: `run_case`
+/// raises it to `least_deadline_of_a_case`. A case that tests how long something takes must compare that time itself.
 #define ASYNC_TEST_CASE(name, ...)                                                      \
   static ::boost::asio::awaitable<void> name##_body(::boost::asio::any_io_executor ex); \
   BOOST_AUTO_TEST_CASE(name) {                                                          \
