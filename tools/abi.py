@@ -6,7 +6,7 @@
 libraries run with the newer ones?
 
 libholdfast and libholdfast_rabbitmq are built at both commits, shared and with debug information. Types that no public
-header defines do not count, nor do the internal symbols that tools/check_exports.py lists as SHARED. Other names in
+header defines do not count, nor do the internal symbols that tools/rules/exports.py lists as SHARED. Other names in
 namespaces `detail` count, because inline functions of the public headers use them. Added functions are compatible.
 
 usage: abi.py                 compares the last release (a tag "v*") with the present commit. If no release has the same
@@ -28,7 +28,7 @@ import subprocess
 import sys
 import tempfile
 
-from check_exports import SHARED
+from rules.exports import SHARED
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIBRARIES = ("holdfast", "holdfast_rabbitmq")

@@ -1,14 +1,17 @@
 # SPDX-FileCopyrightText: The holdfast authors
 # SPDX-License-Identifier: BSL-1.0
 
-"""Finds the comments in source files."""
+"""Reads the project's files, and finds the comments in source files."""
 
 import ast
 import io
+import pathlib
 import re
+import subprocess
 import tokenize
 from typing import NamedTuple
 
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 CPP = (".cpp", ".hpp", ".hpp.in")
 
 _CPP_PIECE = re.compile(
@@ -28,6 +31,35 @@ _CPP_PIECE = re.compile(
 class Comment(NamedTuple):
     line: int  # where it begins, counted from 1
     text: str  # without the signs that make it a comment; lines are kept
+
+
+def tracked():
+    """The paths of the project's files. The archive of a release has no others, but for those that builds make."""
+    if (ROOT / ".git").exists():
+        words = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        listed = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout.split("\0")
+    else:
+        listed = [path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*")]
+        listed = [path for path in listed if not path.startswith(("build/", ".cache/")) and "__pycache__" not in path]
+    return sorted({path for path in listed if path and (ROOT / path).is_file()})
+
+
+def project(more=()):
+    """{path: text} of the project's files and of other files and folders. The text of a file that is no text is empty."""
+    others = [each for word in more for each in (pathlib.Path(word), *pathlib.Path(word).rglob("*")) if each.is_file()]
+    files = {path: ROOT / path for path in tracked()}
+    files.update({str(each): each for each in others})
+    return {path: file.read_bytes().decode("utf-8", errors="ignore") for path, file in files.items()}
+
+
+def enumerators(text, enum):
+    """The names of an enum's enumerators; None if there is no such enum."""
+    found = re.search(rf"enum class {enum}\b[^{{;]*\{{(.*?)\}}", re.sub(r"//[^\n]*", "", text), re.DOTALL)
+    return [part.split("=")[0].strip() for part in found[1].split(",") if part.strip()] if found else None
+
+
+def line_of(text, position):
+    return text.count("\n", 0, position) + 1
 
 
 def _cpp_pieces(text):

@@ -16,7 +16,7 @@ struct form {
   std::string_view text;  ///< with the names of fields in braces
 };
 
-/// tools/check_trouble.py compares the texts with doc/trouble.md.
+/// tools/rules/trouble.py compares the texts with doc/trouble.md.
 constexpr form forms[] = {
     {log_kind::slot_lost, severity::error, "slot of {key} lost: {reason}"},
     {log_kind::slot_revoked, severity::warning, "slot of {key} revoked: an operator asks for it"},

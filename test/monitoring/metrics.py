@@ -58,7 +58,7 @@ def values_of(name, label):
 
 
 def all_metrics():
-    """The metrics of the page. `tools/check_metrics.py` compares the page with the code."""
+    """The metrics of the page. `tools/rules/metrics.py` compares the page with the code."""
     found = {}
     for name, kind, labels in ROW.findall(PAGE.read_text(encoding="utf-8")):
         of_each = {label: values_of(name, label) for label in re.findall(r"`(\w+)`", labels)}

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: BSL-1.0
 
 // Each operation takes its token after its required arguments, or takes no token and can be awaited directly. That this
-// file compiles shows it. tools/check_tokens.py checks that no operation of the headers is missing here.
+// file compiles shows it. tools/rules/tokens.py checks that no operation of the headers is missing here.
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>

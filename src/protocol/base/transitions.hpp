@@ -12,7 +12,7 @@
 namespace holdfast::protocol {
 
 /// One row of the table beside an enum of states: a change that may happen. `outside` stands for the time before the
-/// first state, and for the time after the last one. tools/check_diagrams.py compares each table with the arrows of its
+/// first state, and for the time after the last one. tools/rules/diagrams.py compares each table with the arrows of its
 /// diagram in doc/explanation/how_it_works.md.
 template <class State>
 struct transition {

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-FileCopyrightText: The holdfast authors
 # SPDX-License-Identifier: BSL-1.0
 
@@ -6,15 +5,10 @@
 
 A guarantee is checked where code calls `object(guarantee::NAME, ...)`, or `object(promise::NAME, ...)` for those of the
 semaphore on RabbitMQ. Comments, strings, lists of names, comparisons and printing are no checks, nor is code that is
-switched off by `#if 0` or `if (false)`. Each test `SUITE/CASE` that the document names must exist.
-
-usage: check_guarantees.py              checks the project in the current folder, and says where each is checked
-       check_guarantees.py --self-test  shows that it is able to fail
-"""
+switched off by `#if 0` or `if (false)`. Each test `SUITE/CASE` that the document names must exist."""
 
 import pathlib
 import re
-import sys
 
 # The enumeration of the guarantees, the letter before their numbers in the document, and the enumeration's file.
 KINDS = [("guarantee", "G", "test/support/guarantee.hpp"), ("promise", "R", "test/sim/support/broker_model.hpp")]
@@ -36,7 +30,7 @@ def checks(text, enum):
         yield match[1], text.count("\n", 0, match.start()) + 1
 
 
-def found_in(files, enum="guarantee"):
+def found_in(files, enum):
     """The places at which each guarantee is checked, by its name. `files`: texts by the names of their files."""
     where = {}
     for file, text in sorted(files.items()):
@@ -51,7 +45,7 @@ def enumerators(header, enum):
     return {number: name for name, number in re.findall(r"(\w+) = (\d+)", body[1] if body else "")}
 
 
-def problems(document, header, where, enum="guarantee", letter="G"):
+def problems_of(document, header, where, enum, letter):
     promised = set(re.findall(rf"^\| \*\*{letter}(\d+)\*\* \|", document, re.MULTILINE))
     named = enumerators(header, enum)
     if not named:
@@ -71,26 +65,34 @@ def missing_tests(document, files):
             yield f"there is no test {suite}/{case}"
 
 
-def self_test():
-    row, line = "| **G1** | text |", "enum class guarantee {\n  order = 1,\n};\n"
-    found = lambda text, document=row, header=line: list(problems(document, header, found_in({"a.cpp": text})))
-    assert found_in({"a.cpp": "\n  judge.object(guarantee::order,\n    what);"}) == {"order": ["a.cpp:2"]}
-    assert not found("if (late) object(guarantee::order, what);")
-    assert not found("quote = '\"'; object(guarantee::order, \"what\");")
-    assert not found("if (late) return referee_.object(\n  guarantee::order, what);")
-    assert found("object(guarantee::order, what);", document="")
-    assert found("object(guarantee::order, what);", header="")
-    others = line.replace("guarantee", "promise")
-    on_rabbitmq = lambda text: list(problems(row.replace("G", "R"), others, found_in({"a.cpp": text}, "promise"), "promise", "R"))
-    assert not on_rabbitmq("object(promise::order, what);")
-    assert on_rabbitmq("object(guarantee::order, what);")
-    named = lambda text: list(missing_tests("`a/b_c`", {"x/a.cpp": text, "b.cpp": "TEST_CASE(b_c)"}))
-    assert not named("ASYNC_TEST_CASE(b_c, 2s)") and not named("BOOST_AUTO_TEST_CASE(b_c)")
-    assert named("BOOST_AUTO_TEST_CASE(b_cd)") and named("")
-    for no_check in [
+def problems(files):
+    document = files["doc/explanation/guarantees.md"]
+    tests = {path: text for path, text in files.items() if re.match(r"test/.*\.[ch]pp$", path)}
+    yield from missing_tests(document, tests)
+    for enum, letter, file in KINDS:
+        yield from problems_of(document, files[file], found_in(tests, enum), enum, letter)
+
+
+CHECK = "judge.object(guarantee::order,\n what);"
+GOOD = {
+    "doc/explanation/guarantees.md": "| **G1** | text |\n| **R1** | text |\n`a/b_c` `a/d`",
+    "test/support/guarantee.hpp": "enum class guarantee {\n  order = 1,\n};\n",
+    "test/sim/support/broker_model.hpp": "enum class promise {\n  order = 1,\n};\n",
+    "test/a.cpp": f"quote = '\"'; {CHECK} if (late) return object(promise::order, what);\n"
+                  "ASYNC_TEST_CASE(b_c, 2s) BOOST_AUTO_TEST_CASE(d)",
+    "test/b.cpp": "TEST_CASE(other)",
+}
+PLANTED = [
+    ("doc/explanation/guarantees.md", "| **G1** | text |", "", "G1 is only in enum class guarantee"),
+    ("test/support/guarantee.hpp", "order = 1,", "", "enum class guarantee names none"),
+    ("test/support/guarantee.hpp", "order", "orders", "G1 is checked nowhere"),
+    ("test/a.cpp", "promise::order", "guarantee::order", "R1 is checked nowhere"),
+    ("test/a.cpp", "(b_c", "(b_cd", "there is no test a/b_c"),
+    ("doc/explanation/guarantees.md", "a/d", "a/other", "there is no test a/other"),
+    *(("test/a.cpp", CHECK, no_check, "G1 is checked nowhere") for no_check in [
         "",
         "object(guarantee::orders, what);",
-        "// object(guarantee::order, what);",
+        "// object(guarantee::order, what);\n",
         "/* object(guarantee::order,\n what); */",
         'log("object(guarantee::order, what)");',
         'log(R"(object(guarantee::order, what))");',
@@ -100,27 +102,7 @@ def self_test():
         "excuse(guarantee::order, until);",
         "no_object(guarantee::order, what);",
         "void object(guarantee g, const std::string& what);",
-        "#if 0\nobject(guarantee::order, what);\n#endif",
+        "\n#if 0\nobject(guarantee::order, what);\n#endif\n",
         "if (false) object(guarantee::order, what);",
-    ]:
-        assert found(no_check), no_check
-
-
-def main():
-    if sys.argv[1:] == ["--self-test"]:
-        return self_test()
-    files = {str(path): path.read_text() for path in pathlib.Path("test").rglob("*.[ch]pp")}
-    document = pathlib.Path("doc/explanation/guarantees.md").read_text()
-    found = list(missing_tests(document, files))
-    for enum, letter, file in KINDS:
-        where, header = found_in(files, enum), files[file]
-        found += problems(document, header, where, enum, letter)
-        for number, name in enumerators(header, enum).items():
-            print(f"{letter}{number} {name}: {' '.join(where.get(name, ['nowhere']))}")
-    for problem in found:
-        print(problem)
-    return 1 if found else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    ]),
+]

@@ -1,31 +1,19 @@
-#!/usr/bin/env python3
 # SPDX-FileCopyrightText: The holdfast authors
 # SPDX-License-Identifier: BSL-1.0
 
 """Checks the answers of the scripts to --help and to unknown options, and how they fetch packages. Checks what
-scripts/release reports, and that it makes the same bytes each time. Checks that the programs which CONTRIBUTING.md names,
-and all files that begin with `#!`, may be executed. Needs no network.
+scripts/release reports, and that it makes the same bytes each time. Needs no network.
 
-The real scripts are run, in copies of the project's scripts and with fakes of apt and similar programs.
-
-usage: check_scripts.py      (from the project's folder)
-"""
+The real scripts are run, in copies of the project's scripts and with fakes of apt and similar programs."""
 
 import hashlib
-import os
 import pathlib
-import re
 import shutil
 import subprocess
-import sys
 import tempfile
 
 SCRIPTS = [f"scripts/{name}" for name in "setup consul consul-build rabbitmq prometheus root go-program debian-package packages".split()]
 SCRIPTS += [f"scripts/{name}" for name in "release demo bench test with-agent".split()] + [".ci/run"]
-# Where the project's programs are. Builds and caches lie elsewhere.
-FOLDERS = ".ci bench cmake doc example include scripts src test tools".split()
-# A command in a row of CONTRIBUTING.md, which may begin with variables. The programs in `build/` are made by a build.
-COMMAND = re.compile(r"^\| `(?:[A-Z_]+=\S+ )*((?:scripts|test|bench|example)/[\w./-]+)", re.MULTILINE)
 # The programs that a script needs to answer. A script that goes on instead finds none of its other programs.
 TO_ANSWER = "sh bash env python3 dirname basename sed cat sort head mktemp rm id".split()
 TO_RELEASE = TO_ANSWER + "cut date git gzip mkdir reuse sha256sum tar touch wc".split()
@@ -62,19 +50,11 @@ chmod +x "$3/usr/bin/consul"
 PACKAGE = "#!/bin/sh\necho Consul of a test\n"
 PACKAGE_SHA256 = hashlib.sha256(PACKAGE.encode()).hexdigest()
 
-failures = []
-
-
-def require(holds, what, run):
-    if not holds:
-        failures.append(what)
-        print(f"FAILED: {what}\n  status {run.returncode}\n  stdout: {run.stdout!r}\n  stderr: {run.stderr!r}")
-
-
 class World:
     """A folder with copies of the project's scripts ("clones"), programs, and packages that can be fetched."""
 
-    def __init__(self, folder, programs):
+    def __init__(self, folder, programs, files, found):
+        self.files, self.found = files, found
         self.folder = pathlib.Path(folder)
         self.bin = self.folder / "bin"
         self.served = self.folder / "served"
@@ -87,8 +67,12 @@ class World:
         }  # fmt: skip
 
     def clone(self, name="clone"):
-        for part in ("scripts", ".ci"):
-            shutil.copytree(part, self.folder / name / part)
+        for path, text in self.files.items():
+            if path.startswith(("scripts/", ".ci/", "tools/run_tests.py")):
+                copy = self.folder / name / path
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                copy.write_text(text, encoding="utf-8")
+                copy.chmod(0o755)
         return self.folder / name
 
     def program(self, name, text):
@@ -117,6 +101,10 @@ class World:
             [str(word) for word in words], env=env, cwd=self.folder, capture_output=True, text=True, timeout=30
         )
 
+    def require(self, holds, what, run):
+        if not holds:
+            self.found.append(f"scripts: {what}: status {run.returncode}, {run.stdout!r}, {run.stderr!r}")
+
     def asked(self):
         return (self.served / "asked").read_text(encoding="utf-8").split() if (self.served / "asked").exists() else []
 
@@ -126,20 +114,20 @@ def check_words(world):
     for script in SCRIPTS:
         for word in ("-h", "--help"):
             run = world.run(clone / script, word)
-            require(run.returncode == 0 and run.stdout and not run.stderr, f"{script} {word} explains itself", run)
+            world.require(run.returncode == 0 and run.stdout and not run.stderr, f"{script} {word} explains itself", run)
         for word in ("--no-such-word", "-x", "no-such-word"):
             if script in ("scripts/with-agent", "scripts/packages") and not word.startswith("-"):
                 continue  # it runs a program of that name, or makes a folder
             run = world.run(clone / script, word)
-            require(run.returncode == 2 and run.stderr and not run.stdout, f"{script} {word} is refused, with usage", run)
+            world.require(run.returncode == 2 and run.stderr and not run.stdout, f"{script} {word} is refused, with usage", run)
     run = world.run(clone / "scripts/test", "--matrix", "consul", "--rows")
-    require(run.returncode == 0 and run.stdout.split()[0] == "1.8.7", "scripts/test prints the versions of Consul", run)
+    world.require(run.returncode == 0 and run.stdout.split()[0] == "1.8.7", "scripts/test prints the versions of Consul", run)
     for words in (["consul", "0.1"], ["consul", "1.8.7", "--long"], ["no-such-matrix"]):
         run = world.run(clone / "scripts/test", "--matrix", *words)
-        require(run.returncode == 2 and not run.stdout, f"scripts/test --matrix {' '.join(words)} is refused", run)
+        world.require(run.returncode == 2 and not run.stdout, f"scripts/test --matrix {' '.join(words)} is refused", run)
     for words in (["--seconds"], ["--seconds", "3", "--no-such-word"]):
         run = world.run(clone / "scripts/demo", *words)
-        require(run.returncode == 2, f"scripts/demo {' '.join(words)} is refused before anything is built", run)
+        world.require(run.returncode == 2, f"scripts/demo {' '.join(words)} is refused before anything is built", run)
 
 
 def check_release(world):
@@ -147,14 +135,14 @@ def check_release(world):
     clone = world.clone()
     for words in (["0.1"], ["1.2.3.4"], ["1..2"], ["1.2.3", "folder", "other"], ["1.2.3", "--key"], ["--check"]):
         run = world.run(clone / "scripts/release", *words)
-        require(run.returncode == 2 and not run.stdout, f"scripts/release {' '.join(words)} is refused", run)
+        world.require(run.returncode == 2 and not run.stdout, f"scripts/release {' '.join(words)} is refused", run)
     run = world.run(clone / "scripts/release", "1.2.3")
-    require(run.returncode == 1 and "no commit" in run.stderr, "without a commit there is no release", run)
+    world.require(run.returncode == 1 and "no commit" in run.stderr, "without a commit there is no release", run)
 
     def git(*words):
         identity = ("-c", "user.name=n", "-c", "user.email=e", "-c", "commit.gpgsign=false")
         run = world.run("git", "-C", clone, *identity, *words)
-        require(run.returncode == 0, f"git {' '.join(words)} works", run)
+        world.require(run.returncode == 0, f"git {' '.join(words)} works", run)
 
     def write(path, text):
         (clone / path).write_text(text, encoding="utf-8")
@@ -169,7 +157,7 @@ def check_release(world):
     git("init", "--quiet")
     commit()
     run = world.run(clone / "scripts/release", "1.2.3", "--check")
-    require(run.returncode == 0 and not run.stdout, "a commit that lacks nothing can be released", run)
+    world.require(run.returncode == 0 and not run.stdout, "a commit that lacks nothing can be released", run)
     for path, text, lack in (
             ("CMakeLists.txt", "project(holdfast VERSION 1.2.4 LANGUAGES CXX)\n", 'CMakeLists.txt has "1.2.4"'),
             ("CHANGELOG.md", "## 1.2.3 (unreleased)\n", 'begins with "1.2.3 (unreleased)"'),
@@ -183,11 +171,11 @@ def check_release(world):
         commit()
         for word in ("--check", "--source-only"):
             run = world.run(clone / "scripts/release", "1.2.3", word)
-            require(run.returncode == 1 and run.stdout.count("\n- ") == 1 and lack in run.stdout, f"it is reported: {lack}", run)
+            world.require(run.returncode == 1 and run.stdout.count("\n- ") == 1 and lack in run.stdout, f"it is reported: {lack}", run)
         git("reset", "--quiet", "--hard", "HEAD^")
     write("new.txt", "1")
     run = world.run(clone / "scripts/release", "1.2.3", "--check")
-    require(run.returncode == 1 and "not committed (1): new.txt" in run.stdout, "a new file is reported", run)
+    world.require(run.returncode == 1 and "not committed (1): new.txt" in run.stdout, "a new file is reported", run)
     (clone / "new.txt").unlink()
 
     first = world.run(clone / "scripts/release", "1.2.3", "--source-only", world.folder / "1")
@@ -195,14 +183,14 @@ def check_release(world):
     (clone / "README.md").touch()
     second = world.run(clone / "scripts/release", "1.2.3", "--source-only", world.folder / "2", TZ="Asia/Tokyo")
     made = [{each.name: each.read_bytes() for each in (world.folder / name).glob("*")} for name in "12"]
-    require(sorted(made[0]) == [f"holdfast-1.2.3.{end}" for end in ("spdx", "tar.gz", "tar.gz.sha256")], "it makes files", first)
-    require(second.returncode == 0 and made[0] == made[1], "a second run makes the same bytes", second)
-    require(made[0]["holdfast-1.2.3.tar.gz"][3:8] == bytes(5), "gzip puts neither a name nor a time into the archive", first)
+    world.require(sorted(made[0]) == [f"holdfast-1.2.3.{end}" for end in ("spdx", "tar.gz", "tar.gz.sha256")], "it makes files", first)
+    world.require(second.returncode == 0 and made[0] == made[1], "a second run makes the same bytes", second)
+    world.require(made[0]["holdfast-1.2.3.tar.gz"][3:8] == bytes(5), "gzip puts neither a name nor a time into the archive", first)
     git("tag", "v1.2.30")
-    require(world.run(clone / "scripts/release", "1.2.3", "--check").returncode == 0, "another tag does not matter", run)
+    world.require(world.run(clone / "scripts/release", "1.2.3", "--check").returncode == 0, "another tag does not matter", run)
     git("tag", "v1.2.3")
     run = world.run(clone / "scripts/release", "1.2.3", "--check")
-    require(run.returncode == 1 and "there is a tag v1.2.3" in run.stdout, "the tag is reported", run)
+    world.require(run.returncode == 1 and "there is a tag v1.2.3" in run.stdout, "the tag is reported", run)
 
 
 def check_fetching(world):
@@ -218,17 +206,17 @@ def check_fetching(world):
         return sorted(each.name for each in cache.iterdir() if each.suffix != ".lock")
 
     run = fetch(one=PACKAGE)
-    require(run.returncode == 0 and kept() == [f"consul-{PACKAGE_SHA256}"], "the expected package is kept", run)
-    require(run.stdout.strip() == str(cache / kept()[0]), "its folder is printed", run)
+    world.require(run.returncode == 0 and kept() == [f"consul-{PACKAGE_SHA256}"], "the expected package is kept", run)
+    world.require(run.stdout.strip() == str(cache / kept()[0]), "its folder is printed", run)
     run = fetch(two=PACKAGE)
-    require(run.returncode == 0 and world.asked() == ["one", "two"], "where one server lacks it, another is asked", run)
+    world.require(run.returncode == 0 and world.asked() == ["one", "two"], "where one server lacks it, another is asked", run)
     run = fetch(offered=PACKAGE)
-    require(run.returncode == 0 and kept() == ["consul-offered"], "where all lack it, the distribution's is taken", run)
+    world.require(run.returncode == 0 and kept() == ["consul-offered"], "where all lack it, the distribution's is taken", run)
     run = fetch(one=PACKAGE + "# another\n", two=PACKAGE, offered=PACKAGE)
-    require(run.returncode == 1 and not run.stdout, "another package than the expected one is refused", run)
-    require(world.asked() == ["one"] and kept() == [], "after that nothing else is tried, and nothing kept", run)
+    world.require(run.returncode == 1 and not run.stdout, "another package than the expected one is refused", run)
+    world.require(world.asked() == ["one"] and kept() == [], "after that nothing else is tried, and nothing kept", run)
     run = fetch(one="garbled", two=PACKAGE, offered=PACKAGE)
-    require(run.returncode == 1 and world.asked() == ["one"], "so it is where apt itself sees a wrong checksum", run)
+    world.require(run.returncode == 1 and world.asked() == ["one"], "so it is where apt itself sees a wrong checksum", run)
 
 
 def check_cache(world):
@@ -237,19 +225,19 @@ def check_cache(world):
     first, second, third = (world.clone(name) for name in ("first", "second", "third"))
     world.network(one=PACKAGE)
     fetched = world.run(first / "scripts/consul")
-    require(fetched.returncode == 0 and fetched.stdout.startswith(str(world.folder / "home/.cache")), "is fetched", fetched)
+    world.require(fetched.returncode == 0 and fetched.stdout.startswith(str(world.folder / "home/.cache")), "is fetched", fetched)
     world.no_network()
     run = world.run(second / "scripts/consul")
-    require(run.stdout == fetched.stdout, "a second clone finds Consul without network", run)
+    world.require(run.stdout == fetched.stdout, "a second clone finds Consul without network", run)
     run = world.run(second / "scripts/consul", XDG_CACHE_HOME=str(world.folder / "elsewhere"))
-    require(run.returncode == 1 and "no network" in run.stderr, "$XDG_CACHE_HOME is where it looks", run)
+    world.require(run.returncode == 1 and "no network" in run.stderr, "$XDG_CACHE_HOME is where it looks", run)
     run = world.run(second / "scripts/consul", "--no-fetch", XDG_CACHE_HOME=str(world.folder / "elsewhere"))
-    require(run.returncode == 1 and "no network" not in run.stderr, "--no-fetch does not fetch", run)
+    world.require(run.returncode == 1 and "no network" not in run.stderr, "--no-fetch does not fetch", run)
     world.network(one=PACKAGE)
     for home in (None, "/dev/null"):
         run = world.run(third / "scripts/consul", HOME=home)
-        require(run.stdout.startswith(f"{third}/.cache/"), f"with HOME={home} the checkout's own folder is used", run)
-        require("is used instead" in run.stderr, "and it says so", run)
+        world.require(run.stdout.startswith(f"{third}/.cache/"), f"with HOME={home} the checkout's own folder is used", run)
+        world.require("is used instead" in run.stderr, "and it says so", run)
 
 
 def check_prometheus(world):
@@ -264,65 +252,35 @@ def check_prometheus(world):
 
     package("2.43.0")
     run = world.run(script)
-    require(run.returncode == 1 and not run.stdout and "no 2.42 today" in run.stderr, "another version is refused", run)
-    require(not kept.exists(), "and it is not kept", run)
+    world.require(run.returncode == 1 and not run.stdout and "no 2.42 today" in run.stderr, "another version is refused", run)
+    world.require(not kept.exists(), "and it is not kept", run)
     package("2.42.0")
     run = world.run(script, "--no-fetch")
-    require(run.returncode == 1 and not run.stdout and not world.asked(), "--no-fetch does not fetch Prometheus", run)
+    world.require(run.returncode == 1 and not run.stdout and not world.asked(), "--no-fetch does not fetch Prometheus", run)
     run = world.run(script)
-    require(run.returncode == 0 and run.stdout.strip() == str(kept), "the folder of Prometheus is printed", run)
-    require({each.name for each in kept.iterdir()} == {"prometheus", "promtool"}, "it has both programs", run)
+    world.require(run.returncode == 0 and run.stdout.strip() == str(kept), "the folder of Prometheus is printed", run)
+    world.require({each.name for each in kept.iterdir()} == {"prometheus", "promtool"}, "it has both programs", run)
     world.no_network()
     run = world.run(script)
-    require(run.returncode == 0 and run.stdout.strip() == str(kept), "Prometheus is found again without network", run)
+    world.require(run.returncode == 0 and run.stdout.strip() == str(kept), "Prometheus is found again without network", run)
     (kept / "promtool").unlink()
     run = world.run(script)
-    require(run.returncode == 1 and "no server" in run.stderr, "if a program is missing, it fetches them again", run)
-    require(not list(kept.parent.glob("fetching.*")), "and leaves nothing behind", run)
+    world.require(run.returncode == 1 and "no server" in run.stderr, "if a program is missing, it fetches them again", run)
+    world.require(not list(kept.parent.glob("fetching.*")), "and leaves nothing behind", run)
 
 
-def not_executable(root):
-    """The commands of CONTRIBUTING.md, and a list of problems: commands that are no executable files, and files that
-    begin with `#!` and may not be executed."""
-    files = (each for folder in FOLDERS for each in (root / folder).rglob("*") if each.is_file())
-    wrong = {each.relative_to(root).as_posix() for each in files
-             if not os.access(each, os.X_OK) and each.read_bytes()[:2] == b"#!"}
-    commands = set(COMMAND.findall((root / "CONTRIBUTING.md").read_text(encoding="utf-8")))
-    return commands, wrong | {each for each in commands if not os.access(root / each, os.X_OK)}
-
-
-def check_execute_bits(world):
-    # On wrong files, to show that the check is able to fail.
-    root = world.folder / "files"
-    for name, begin, mode in (("test/good", "#!/bin/sh\n", 0o755), ("test/text", "# a comment\n", 0o644),
-                              ("test/deep/forgotten.py", "#!/usr/bin/env python3\n", 0o644)):
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(begin, encoding="utf-8")
-        (root / name).chmod(mode)
-    (root / "CONTRIBUTING.md").write_text("| `test/good --all` | a |\n| `A=7 test/text` | b |\n| `test/gone` | c |\n",
-                                          encoding="utf-8")
-    if not_executable(root)[1] != {"test/deep/forgotten.py", "test/text", "test/gone"}:
-        failures.append("missing execute bits are found")
-        print(f"FAILED: missing execute bits are found\n  found: {not_executable(root)[1]}")
-    # On the project's own files.
-    commands, wrong = not_executable(pathlib.Path())
-    if not commands:
-        failures.append("CONTRIBUTING.md has commands")
-        print("FAILED: no command was found in CONTRIBUTING.md")
-    for each in sorted(wrong):
-        failures.append(each)
-        print(f"FAILED: {each} can be executed (chmod +x, git update-index --chmod=+x)")
-
-
-def main():
-    parts = ((check_words, TO_ANSWER), (check_release, TO_RELEASE), (check_fetching, TO_FETCH), (check_cache, TO_FETCH),
-             (check_prometheus, TO_FETCH), (check_execute_bits, ()))
-    for check, programs in parts:
+def problems(files):
+    found = []
+    for check, programs in ((check_words, TO_ANSWER), (check_release, TO_RELEASE), (check_fetching, TO_FETCH),
+                            (check_cache, TO_FETCH), (check_prometheus, TO_FETCH)):
         with tempfile.TemporaryDirectory() as folder:
-            check(World(folder, programs))
-    print(f"{len(failures)} failures")
-    return 1 if failures else 0
+            check(World(folder, programs, files, found))
+    return found
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+PLANTED = [
+    ("scripts/lib/usage.sh", "exit 2", "exit 3", "scripts/consul --no-such-word is refused, with usage"),
+    ("scripts/lib/cache.sh", "$XDG_CACHE_HOME/holdfast", "$HOME/.cache/holdfast", "$XDG_CACHE_HOME is where it looks"),
+    ("scripts/debian-package", "| sha256sum -c --quiet - ", "", "another package than the expected one is refused"),
+    ("scripts/prometheus", "has no $version today", "lacks it", "another version is refused"),
+]

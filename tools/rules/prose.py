@@ -1,27 +1,16 @@
-#!/usr/bin/env python3
 # SPDX-FileCopyrightText: The holdfast authors
 # SPDX-License-Identifier: BSL-1.0
 
 """Finds prose that is hard to read, in documents and in comments, as far as patterns can find it.
 
-usage: lint_prose.py [--count] [PATH...]   files and folders; without one, all files that git tracks.
-                                           --count: the number of findings in each folder, by rule
-       lint_prose.py --self-test           shows that each rule finds what it is for, and nothing in good prose
-
 Documents are *.md. Comments are those of C++, Python, shell and CMake. Code blocks, code spans and generated figures are
-left out.
-"""
+left out."""
 
-import collections
-import pathlib
+import functools
 import re
-import subprocess
-import sys
-from typing import NamedTuple
 
 import sources
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 WORDS_MAX = 35
 
 RULES = {
@@ -43,13 +32,6 @@ _PRIVATE = [
     (r"\b(?:gives?|giving|gave|given) (?:it|them|one|its?|their|slots?|the slot|a slot)? ?(?:\w+ )?back\b", "gives back: releases"),
 ]
 _PRIVATE = [(re.compile(pattern, re.IGNORECASE), why) for pattern, why in _PRIVATE]
-
-
-class Finding(NamedTuple):
-    path: str
-    line: int
-    rule: str
-    text: str
 
 
 def paragraphs_of_document(text):
@@ -124,82 +106,47 @@ def rules_broken(sentence):
     return found
 
 
+@functools.cache
 def findings(path, text):
+    found = []
     paragraphs = paragraphs_of_document(text) if path.endswith(".md") else paragraphs_of_comments(path, text)
     for line, paragraph in paragraphs:
         for sentence in sentences(paragraph):
             for rule in rules_broken(sentence):
-                yield Finding(path, line, rule, sentence)
+                found.append(f"{path}:{line}: {rule}: {sentence}")
+    return found
 
 
-def files(paths):
-    listed = subprocess.run(["git", "ls-files", "-z", "--", *paths], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
-    for path in listed.stdout.split("\0"):
-        if not path or "/corpus/" in path or not (ROOT / path).is_file():
-            continue
-        try:
-            text = (ROOT / path).read_text(encoding="utf-8")
-        except UnicodeDecodeError:
-            continue
-        if path.endswith(".md") or sources.kind_of(path, text):
-            yield path, text
+def problems(files):
+    for path, text in files.items():
+        if "/corpus/" not in path and (path.endswith(".md") or sources.kind_of(path, text)):
+            yield from findings(path, text)
 
 
-def self_test():
-    cases = [
-        ("What a store tells its answers is kept.", ["subject"]),
-        ("Whoever waits is first.", ["subject", "private"]),
-        ("Of an empty one only assignment is allowed.", ["subject"]),
-        ("Who is it for?", []),
-        ("Of course it is.", []),
-        ("A process that waits is first.", []),
-        (" ".join(["word"] * 36) + ".", ["long"]),
-        (" ".join(["word"] * 35) + ".", []),
-        ("The next look shows it.", ["private"]),
-        ("Take a look at the example.", []),
-        ("Its words name the key.", ["private"]),
-        ("In other words, it is released.", []),
-        ("Requests wait at the gate.", ["private"]),
-        ("Processes that share it wait.", []),
-        ("Programs at work never do.", ["private"]),
-        ("The user lets it go.", ["private"]),
-        ("It gives the slot back.", ["private"]),
-    ]
-    failures = [(sentence, expected, rules_broken(sentence)) for sentence, expected in cases if rules_broken(sentence) != expected]
-    document = "# Title\n<!-- figures: a -->\nOf one that is generated.\n<!-- end of figures -->\nOf one.  It is good.\nWhat it is, is bad and goes on.\n```\nWhat code is here in it.\n```\n| a | Of the table's cell there |\n"
-    seen = [(each.line, each.rule) for each in findings("a.md", document)]
-    if seen != [(5, "subject"), (10, "subject")]:
-        failures.append(seen)
-    code = 'int a;  // Of a trailing comment here\n// One line,\n// and another. What is this now here.\nchar b[] = "// Of a string there is";\n'
-    seen = [(each.line, each.rule) for each in findings("a.cpp", code)]
-    if seen != [(1, "subject"), (2, "subject")]:
-        failures.append(seen)
-    for failure in failures:
-        print("self-test:", failure)
-    return 1 if failures else 0
-
-
-def main():
-    words = sys.argv[1:]
-    if words == ["--self-test"]:
-        return self_test()
-    count = "--count" in words
-    paths = [word for word in words if word != "--count"]
-    if any(path.startswith("-") for path in paths):
-        print(__doc__.strip(), file=sys.stdout if paths in (["-h"], ["--help"]) else sys.stderr)
-        return 0 if paths in (["-h"], ["--help"]) else 2
-    found = [each for path, text in files(paths) for each in findings(path, text)]
-    if count:
-        table = collections.Counter(("/".join(each.path.split("/")[:2]), each.rule) for each in found)
-        for folder in sorted({folder for folder, _ in table}):
-            print(folder.ljust(28), *(f"{rule} {table[folder, rule]}".ljust(14) for rule in RULES))
-    else:
-        for each in found:
-            print(f"{each.path}:{each.line}: {each.rule}: {each.text}")
-    by_rule = collections.Counter(each.rule for each in found)
-    print(f"{len(found)} findings:", ", ".join(f"{rule} {by_rule[rule]}" for rule in RULES))
-    return 1 if found else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+_DOCUMENT = ("# Title\n<!-- figures: a -->\nOf one that is generated.\n<!-- end of figures -->\nPLACE  It is good.\n"
+             "What is it?\n```\nWhat code is here in it.\n```\n| a | CELL |\n")
+_CODE = "int a;  // TRAILING\n// One line,\n// and another. PLACE\nchar b[] = \"// Of a string there is\";\n"
+GOOD = {
+    "a.md": _DOCUMENT, "a.cpp": _CODE,
+    "b.md": "\n\n".join(["Who is it for?", "Of course it is.", "A process that waits is first.", " ".join(["word"] * 35) + ".",
+                         "Take a look at the example.", "In other words, it is released.", "Processes that share it wait."]),
+}
+PLANTED = [
+    *(("c.md", "", sentence, f"c.md:1: {rule}: ") for sentence, rule in [
+        ("What a store tells its answers is kept.", "subject"),
+        ("Whoever waits is first.", "subject"),
+        ("Whoever waits is first.", "private"),
+        ("Of an empty one only assignment is allowed.", "subject"),
+        (" ".join(["word"] * 36) + ".", "long"),
+        ("The next look shows it.", "private"),
+        ("Its words name the key.", "private"),
+        ("Requests wait at the gate.", "private"),
+        ("Programs at work never do.", "private"),
+        ("The user lets it go.", "private"),
+        ("It gives the slot back.", "private"),
+    ]),
+    ("a.md", "PLACE", "Of one that is here.", "a.md:5: subject"),
+    ("a.md", "CELL", "Of the table's cell there", "a.md:10: subject"),
+    ("a.cpp", "TRAILING", "Of a trailing comment here", "a.cpp:1: subject"),
+    ("a.cpp", "PLACE", "What is this now here.", "a.cpp:2: subject"),
+]

@@ -1,22 +1,13 @@
-#!/usr/bin/env python3
 # SPDX-FileCopyrightText: The holdfast authors
 # SPDX-License-Identifier: BSL-1.0
 
 """Compares the table of doc/reference/metrics.md with the metrics of the library: their names, types and help texts.
 
 A family of metrics begins in src/runtime/prometheus.cpp with its name, its type and its help text. The check compares
-these three, and does not read the labels.
+these three, and does not read the labels."""
 
-usage: check_metrics.py              checks; prints what differs
-       check_metrics.py --self-test  shows that the check is able to fail
-       check_metrics.py --names      prints the names of the code
-"""
-
-import pathlib
 import re
-import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 CODE, PAGE = "src/runtime/prometheus.cpp", "doc/reference/metrics.md"
 # The first argument of a function that begins a family. Its name tells the type, or the second argument does.
 FAMILY = re.compile(r'\b(family|counter|gauge|histogram|of_status|value)\(\s*"(holdfast_\w+)",\s*"([^"]*)"(?:,\s*"([^"]*)")?')
@@ -38,7 +29,8 @@ def of_page(text):
     return {name: (kind, meaning.strip()) for name, kind, meaning in ROW.findall(text)}
 
 
-def problems(code, page):
+def problems(files):
+    code, page = of_code(files[CODE]), of_page(files[PAGE])
     for name in sorted(code.keys() | page.keys()):
         if name not in page:
             yield f"{PAGE}: no row for {name}"
@@ -53,35 +45,18 @@ def problems(code, page):
             yield f"{CODE}: {name}: the help is no sentence"
 
 
-def self_test():
-    code = of_code('counter("holdfast_a_total", "A.", f); of_status(\n"holdfast_b",\n "B.", f); family("holdfast_c", "histogram", "C.")')
-    assert code == {"holdfast_a_total": ("counter", "A."), "holdfast_b": ("gauge", "B."),
-                    "holdfast_c": ("histogram", "C.")}, code
-    page = of_page("| `holdfast_a_total` | counter | `lock` | A. |\n| `holdfast_b` | gauge | `lock` | B! |\n"
-                   "| `holdfast_d` | gauge | | D. |\n")
-    found = list(problems(code, page))
-    assert len(found) == 3 and "holdfast_b" in found[0] and "holdfast_c" in found[1] and "holdfast_d" in found[2], found
-    assert list(problems({"holdfast_x": ("counter", "X")}, {"holdfast_x": ("counter", "X")})), "no rule of names"
-    return 0
-
-
-def main():
-    if sys.argv[1:] == ["--self-test"]:
-        return self_test()
-    if sys.argv[1:] in (["-h"], ["--help"]):
-        print(__doc__.strip())
-        return 0
-    code = of_code((ROOT / CODE).read_text())
-    if sys.argv[1:] == ["--names"]:
-        print("\n".join(code))
-        return 0
-    if sys.argv[1:]:
-        print(__doc__.strip(), file=sys.stderr)
-        return 2
-    found = list(problems(code, of_page((ROOT / PAGE).read_text())))
-    print("\n".join(found), end="\n" if found else "")
-    return 1 if found or not code else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+GOOD = {
+    CODE: 'counter("holdfast_a_total", "A.", f); of_status(\n"holdfast_b",\n "B.", f); family("holdfast_c", "histogram", "C.")',
+    PAGE: "| `holdfast_a_total` | counter | `lock` | A. |\n| `holdfast_b` | gauge | `lock` | B. |\n"
+          "| `holdfast_c` | histogram | | C. |\n",
+}
+PLANTED = [
+    (PAGE, "B.", "B!", "holdfast_b is ('gauge', 'B.') in the code"),
+    (PAGE, "| gauge", "| counter", "holdfast_b is ('gauge', 'B.') in the code"),
+    (PAGE, "| `holdfast_c` | histogram | | C. |\n", "", "no row for holdfast_c"),
+    (CODE, "holdfast_c", "holdfast_d", "holdfast_c is not a metric"),
+    (CODE, "a_total", "a", "the name of a counter"),
+    (CODE, "b", "b_total", "the name of a counter"),
+    (CODE, "C.", "C", "the help is no sentence"),
+    (CODE, "", "", "holdfast_a_total is not a metric"),
+]
