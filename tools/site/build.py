@@ -17,11 +17,13 @@ import shutil
 import subprocess
 import sys
 
-import headers
-import reference
-
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent))
+
+import reference  # noqa: E402
+import sources  # noqa: E402
+
+ROOT = sources.ROOT
 DOCUMENTS = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md"]
 LANGUAGES = {".cpp": "cpp", ".hpp": "cpp", ".py": "python", ".sh": "sh", ".txt": "cmake", ".cmake": "cmake",
              ".yml": "yaml", ".json": "json"}
@@ -32,30 +34,21 @@ FOREIGN = {
 }
 
 
-def tracked():
-    """The files of the project. The archive of a release has no others, but for those that builds make."""
-    if not (ROOT / ".git").exists():
-        paths = [str(path.relative_to(ROOT)) for path in sorted(ROOT.rglob("*")) if path.is_file()]
-        return [path for path in paths if not path.startswith(("build/", ".cache/")) and "__pycache__" not in path]
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
-    return [path for path in listed.splitlines() if (ROOT / path).is_file()]
-
-
-def site_page(header):
-    return "api/" + reference.page_of(header).replace(".md", ".html")
-
-
 def source_page(path):
     return f"source/{path}.md"
+
+FOREIGN_LOAD = re.compile(r"""<(?:script|img|iframe|source|video|audio|embed)\b[^>]*\ssrc=["']?(?:https?:)?//[^>]*>"""
+                          r"""|<link\b(?![^>]*canonical)[^>]*\shref=["']?(?:https?:)?//[^>]*>""")
+BAD_ITEM = re.compile(r"<li>\s*(?:<p>)?\s*-?\s*(?:</p>)?\s*(?:<[uo]l>|</li>)")
 
 
 class Stage:
     """Copies documents into the folder that MkDocs reads, and changes what Python-Markdown reads in another way than
     hosting sites do."""
 
-    def __init__(self, folder, api_pages):
-        self.folder, self.api_pages = folder, api_pages
-        self.files = set(tracked())
+    def __init__(self, folder, headers):
+        self.folder, self.headers = folder, headers
+        self.files = set(sources.tracked())
         self.sources = set()
 
     def target(self, path, link):
@@ -66,9 +59,9 @@ class Stage:
         target = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
         if target in DOCUMENTS or (target.startswith("doc/") and not target.endswith((".yml", ".json"))):
             return link
-        header = target.removeprefix("include/holdfast/").removesuffix(".hpp") + ".md"
-        if target.startswith("include/") and header in self.api_pages:
-            page = "api/" + header
+        header = target.removeprefix("include/")
+        if header in self.headers:
+            page = "api/" + self.headers[header][0]
         else:
             self.sources.add(target)
             page = source_page(target)
@@ -129,16 +122,6 @@ class Stage:
                 (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(ROOT / path, self.folder / path)
 
-    def reference_links(self):
-        """Comments of headers name documents by their paths. On the site they are links."""
-        for page in self.api_pages:
-            file = self.folder / "api" / page
-            up = "../" * (page.count("/") + 1)
-            text = re.sub(r"(?<![\w(/])(doc/(?:[\w/]|\\_)+\.md)(#[\w-]+)?",
-                          lambda m: f"[{m[0]}]({up}{m[0]})".replace("\\_](", "_]("), file.read_text(encoding="utf-8"))
-            text = re.sub(r"\]\(([^)]*doc/[^)]*)\)", lambda m: f"]({m[1]})".replace("\\_", "_"), text)
-            file.write_text(text, encoding="utf-8")
-
     def source_pages(self):
         done = set()
         while self.sources - done:
@@ -154,29 +137,20 @@ class Stage:
                 code = (ROOT / path).read_text(encoding="utf-8")
                 self.write(source_page(path), f"# {path}\n\n~~~~{{ .{language} linenums=\"1\" }}\n{code}~~~~\n")
 
-    def reference_index(self, items):
-        parts = ["# Reference of the headers", "Each public name, by header. "
-                 "`#include <holdfast/holdfast.hpp>` includes all headers but those of `holdfast::testing`."]
+    def reference_index(self):
         rows = []
-        for page in self.api_pages:
-            own = [item for item in items if reference.page_of(item.header) == page and "::" not in item.context
-                   and item.kind in ("class", "struct", "enum", "function")]
-            own += [item for item in items if reference.page_of(item.header) == page
-                    and item.context in ("holdfast::consul", "holdfast::testing")
-                    and item.kind in ("class", "struct", "enum", "function")]
-            names = dict.fromkeys((item.name, reference.anchor_of(item)) for item in own)
-            listed = ", ".join(f"[`{name}`]({page}#{anchor})" for name, anchor in names
-                               if not name.startswith("operator"))
-            rows.append(f"| [{page.removesuffix('.md')}.hpp]({page}) | {listed} |")
-        parts.append("| header | |\n|---|---|\n" + "\n".join(rows))
-        self.write("api/index.md", "\n\n".join(parts) + "\n")
+        for header, (page, names) in sorted(self.headers.items()):
+            listed = ", ".join(f"[`{name}`](api/{place})" for name, place in names.items() if not name.startswith("operator"))
+            rows.append(f"| [{header}](api/{page}) | {listed} |")
+        self.write("headers.md", "# Reference of the headers\n\n[All classes](api/annotated.html), [all files](api/files.html)."
+                   " `#include <holdfast/holdfast.hpp>` includes all headers but those of `holdfast::testing`.\n\n"
+                   "| header | |\n|---|---|\n" + "\n".join(rows) + "\n")
 
 
-def mkdocs(stage, site, pages):
+def mkdocs(stage, site):
     """Runs MkDocs. Returns its warnings."""
     settings = {
         "INHERIT": str(HERE / "mkdocs.yml"),
-        "hooks": [str(HERE / "hooks.py")],
         "docs_dir": str(stage.folder),
         "site_dir": str(site),
     }
@@ -184,7 +158,7 @@ def mkdocs(stage, site, pages):
     config.write_text(json.dumps(settings), encoding="utf-8")  # JSON is YAML
     done = subprocess.run([sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--config-file", str(config)],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          env={**os.environ, "NO_MKDOCS_2_WARNING": "1", "HOLDFAST_API_PAGES": " ".join(pages)})
+                          env={**os.environ, "NO_MKDOCS_2_WARNING": "1"})
     said = [line for line in done.stdout.splitlines() if line.strip()]
     return said if said or done.returncode == 0 else [f"mkdocs ended with status {done.returncode}"]
 
@@ -202,22 +176,33 @@ def localize(site):
         file.unlink()
 
 
+def problems(site):
+    """What MkDocs does not check: pages that load anything from another host, and items of lists that are empty or begin
+    with a list."""
+    for page in sorted(site.rglob("*.html")):
+        text = page.read_text(encoding="utf-8")
+        for found in FOREIGN_LOAD.finditer(text):
+            yield f"{page.relative_to(site)} loads {found[0]}"
+        for found in BAD_ITEM.finditer(text):
+            yield f"{page.relative_to(site)}: a list's item is empty or begins with a list: {text[found.start() :][:80]!r}"
+
+
 def main():
     folder, mermaid, worker = (pathlib.Path(word).resolve() for word in sys.argv[1:])
     work = folder.parent / (folder.name + ".work")
     shutil.rmtree(work, ignore_errors=True)
-    (work / "doxygen").mkdir(parents=True)
-    warnings, pages, items = reference.make(ROOT / "include", work / "doxygen", work / "pages/api")
-    stage = Stage(work / "pages", pages)
+    (work / "pages").mkdir(parents=True)
+    warnings, headers = reference.make(ROOT / "include", work, work / "pages/api")
+    stage = Stage(work / "pages", headers)
     stage.documents()
-    stage.reference_links()
-    stage.reference_index(items)
+    stage.reference_index()
     stage.source_pages()
     for script, name in ((mermaid, "mermaid.min.js"), (worker, "iframe-worker.js")):
         (work / "pages/assets/javascripts").mkdir(parents=True, exist_ok=True)
         shutil.copy(script, work / "pages/assets/javascripts" / name)
     shutil.copy(HERE / "holdfast.css", work / "pages/assets/holdfast.css")
-    warnings += mkdocs(stage, work / "site", pages)
+    warnings += mkdocs(stage, work / "site")
+    warnings += problems(work / "site")
     for line in warnings:
         print(line)
     if warnings:
@@ -225,19 +210,7 @@ def main():
     localize(work / "site")
     shutil.rmtree(folder, ignore_errors=True)
     (work / "site").rename(folder)
-    named = [[site_page(item.header), reference.anchor_of(item)] for item in items]
-    named += [[site_page(item.header), f"{reference.anchor_of(item)}-{value.findtext('name')}"]
-              for item in items for value in item.element.findall("enumvalue")]
-    seen = {(page, anchor.rpartition("-")[2]) for page, anchor in named}
-    for file in sorted((ROOT / "include/holdfast").rglob("*.hpp")):
-        header = file.relative_to(ROOT / "include").as_posix()
-        if "/detail/" in header:
-            continue
-        # Doxygen may have left a name out without a warning. Then check.py finds no place for it.
-        for name in headers.names(file.read_text(encoding="utf-8")):
-            if (site_page(header), name.lower().lstrip("~")) not in seen:
-                named.append([site_page(header), name])
-    (folder / "names.json").write_text(json.dumps(named))
+    print(f"{folder}: {len(list(folder.rglob('*.html')))} pages, {len(headers)} headers")
 
 
 if __name__ == "__main__":
