@@ -68,12 +68,12 @@ constexpr auto facts = std::to_array<error_facts>({
     {error::would_be_late, "no slot could be had before the deadline", not_applied},
 });
 
-constexpr bool are_all() {
+constexpr bool facts_are_complete() {
   for (std::size_t i = 0; i != facts.size(); ++i)
     if (facts[i].code != errors[i]) return false;
   return true;
 }
-static_assert(facts.size() == errors.size() && are_all());
+static_assert(facts.size() == errors.size() && facts_are_complete());
 
 const error_facts* facts_of(int value) noexcept {
   const bool is_known = value > 0 && static_cast<std::size_t>(value) <= facts.size();

@@ -41,12 +41,12 @@ constexpr form forms[] = {
     {log_kind::broker_alarm_over, severity::info, "the broker takes messages again"},
 };
 
-constexpr bool are_all() {
+constexpr bool forms_are_complete() {
   for (std::size_t i = 0; i < std::size(forms); ++i)
     if (forms[i].kind != log_kinds[i]) return false;
   return true;
 }
-static_assert(std::size(forms) == log_kinds.size() && are_all());
+static_assert(std::size(forms) == log_kinds.size() && forms_are_complete());
 
 const form& form_of(log_kind kind) noexcept { return forms[detail::index_of(kind)]; }
 

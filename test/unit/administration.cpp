@@ -13,6 +13,8 @@
 using namespace holdfast;
 using namespace holdfast::protocol;
 
+BOOST_AUTO_TEST_SUITE(administration)
+
 namespace {
 
 using names = std::vector<std::string>;
@@ -98,8 +100,6 @@ void check(const instruction& next, std::string_view expected, int line) {
 const std::string not_here = "refused: there is no semaphore here";
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(administration)
 
 BOOST_AUTO_TEST_CASE(create_writes_a_record_where_there_is_none) {
   CHECK_STEP(create(none(), 3), "cas @0 3 {}");

@@ -11,6 +11,8 @@ using namespace holdfast;
 using namespace holdfast::protocol;
 using namespace std::chrono_literals;
 
+BOOST_AUTO_TEST_SUITE(command_run)
+
 namespace {
 
 const std::string prefix = "service/s/";
@@ -66,7 +68,7 @@ struct story {
   error_code ends_with() { return is<command_step::done>().why.code; }
 
   time_point now{};
-  command_run run;
+  protocol::command_run run;
   next_step next;
 };
 
@@ -88,8 +90,6 @@ const lock_record three{record_form::map, 3, {}};
 const lock_record held{record_form::map, 2, {one}};
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(command_run)
 
 BOOST_AUTO_TEST_CASE(it_looks_writes_and_is_done) {
   story s(resize_to(3));

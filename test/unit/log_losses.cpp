@@ -43,14 +43,14 @@ struct process {
     options.limit = 1;
     options.session_ttl = 2s;
     options.session_node = "";
-    options.log = [events = events](const log_event& event) { events->push_back(event); };
+    options.log = [events = events](const holdfast::log_event& event) { events->push_back(event); };
     if (change) change(options);
     sem = semaphore(client, options);
   }
 
   /// The first loss. Other events may follow it at once.
-  asio::awaitable<log_event> loss() const {
-    const auto is_loss = [](const log_event& each) { return each.kind == log_kind::slot_lost; };
+  asio::awaitable<holdfast::log_event> loss() const {
+    const auto is_loss = [](const holdfast::log_event& each) { return each.kind == log_kind::slot_lost; };
     for (;;) {
       const auto found = std::find_if(events->begin(), events->end(), is_loss);
       if (found != events->end()) co_return *found;
@@ -58,7 +58,7 @@ struct process {
     }
   }
 
-  std::shared_ptr<std::vector<log_event>> events = std::make_shared<std::vector<log_event>>();
+  std::shared_ptr<std::vector<holdfast::log_event>> events = std::make_shared<std::vector<holdfast::log_event>>();
   consul::client client;
   semaphore sem;
 };
@@ -71,7 +71,7 @@ std::string holder(server& fake) {
   return at == std::string::npos ? std::string() : text.substr(at + 12, 36);
 }
 
-void expect(const log_event& event, loss_reason reason, const slot& held, const std::string& session) {
+void expect(const holdfast::log_event& event, loss_reason reason, const slot& held, const std::string& session) {
   BOOST_TEST(event.key == "s");
   BOOST_TEST(event.reason == reason);
   BOOST_TEST(held.lost_because() == reason);
@@ -95,7 +95,7 @@ ASYNC_TEST_CASE(a_slot_that_is_removed, 30s) {
   slot held = co_await p.sem.acquire();
   const std::string session = holder(fake);
   write(fake, consul::txn_operation::set("s/.lock", R"({"Limit":1,"Holders":{}})", 0xe0f69a2baa414de0));
-  const log_event event = co_await p.loss();
+  const holdfast::log_event event = co_await p.loss();
   expect(event, loss_reason::removed, held, session);
 }
 
@@ -105,7 +105,7 @@ ASYNC_TEST_CASE(a_session_that_is_invalidated, 30s) {
   slot held = co_await p.sem.acquire();
   const std::string session = holder(fake);
   write(fake, consul::txn_operation::remove_tree("s"));
-  const log_event event = co_await p.loss();
+  const holdfast::log_event event = co_await p.loss();
   expect(event, loss_reason::session_invalidated, held, session);
 }
 
@@ -115,7 +115,7 @@ ASYNC_TEST_CASE(a_lease_that_expires, 30s) {
   slot held = co_await p.sem.acquire();
   const std::string session = holder(fake);
   fake.set_faults(fault_plan({{.what = fault::no_leader(), .times = 0}}));
-  const log_event event = co_await p.loss();
+  const holdfast::log_event event = co_await p.loss();
   expect(event, loss_reason::lease_expired, held, session);
   BOOST_TEST(event.cause.find("No cluster leader") != std::string::npos, event.cause);
   BOOST_TEST_REQUIRE(p.events->size() >= 2u);
@@ -130,7 +130,7 @@ ASYNC_TEST_CASE(a_watch_that_fails, 30s) {
   const std::string session = holder(fake);
   fake.set_faults(fault_plan({{.what = fault::no_leader(), .times = 0}}));
   fake.with([](auto& store, auto now) { store.write(consul::txn_operation::set("s/x", "y", 0), now); });
-  const log_event event = co_await p.loss();
+  const holdfast::log_event event = co_await p.loss();
   expect(event, loss_reason::watch_failed, held, session);
   BOOST_TEST(event.cause.find("No cluster leader") != std::string::npos, event.cause);
 }
@@ -141,7 +141,7 @@ ASYNC_TEST_CASE(a_semaphore_that_is_closed, 30s) {
   slot held = co_await p.sem.acquire();
   const std::string session = holder(fake);
   p.sem.close(asio::detached);
-  const log_event event = co_await p.loss();
+  const holdfast::log_event event = co_await p.loss();
   expect(event, loss_reason::closed, held, session);
   BOOST_TEST((event.severity() == severity::info));
 }
@@ -149,10 +149,10 @@ ASYNC_TEST_CASE(a_semaphore_that_is_closed, 30s) {
 ASYNC_TEST_CASE(a_mutex_set_that_is_closed, 30s) {
   server fake;
   consul::client client(ex, fake.client_config());
-  std::vector<log_event> events;
+  std::vector<holdfast::log_event> events;
   mutex_set_options options;
   options.prefix = "set";
-  options.log = [&](const log_event& event) { events.push_back(event); };
+  options.log = [&](const holdfast::log_event& event) { events.push_back(event); };
   mutex_set set(client, options);
   held_mutex held = co_await set.try_lock("a");
   const std::string session = fake.with([](auto& store, auto) { return store.get("set/a").value->session; });
@@ -179,7 +179,7 @@ ASYNC_TEST_CASE(a_grant_that_is_not_accepted, 30s) {
   while (!held) co_await asio::post(asio::use_awaitable);
   const std::string session = holder(fake);
   write(fake, consul::txn_operation::remove_tree("s"));
-  const log_event event = co_await p.loss();
+  const holdfast::log_event event = co_await p.loss();
   expect(event, loss_reason::not_accepted, *held, session);
 }
 
