@@ -51,7 +51,7 @@ TOOLS = "cmake ninja-build ccache python3 openssl libssl-dev".split()
 # Examples need these packages. Some releases lack them. Their libraries need libstdc++.
 # The package opentelemetry-cpp-dev of Debian 13 does not name what its configuration for CMake needs.
 EXAMPLES_NEED = "libspdlog-dev opentelemetry-cpp-dev libabsl-dev libprotobuf-dev libgrpc++-dev protobuf-compiler-grpc".split()
-TARGETS = "holdfast holdfast_testing examples unit_tests".split()
+TARGETS = "holdfast holdfast_testing headers examples unit_tests".split()
 NOT_TO_BE_HAD = 3
 # The source whose predefined macros tell the versions of the compiler, the standard library and Boost.
 PROBE = "#include <version>\n#include <boost/version.hpp>\n"

@@ -15,9 +15,9 @@ usage: readme_install.py                      runs all of README's commands in t
 
        readme_install.py --self-test FOLDER   shows that the check is able to fail, with that build folder
 
-The first two also check the installed libraries, and build test/package with them. It has a program whose warnings are
-errors, and programs whose Boost or macros differ from the library's, which must not link. The environment's CXX is the
-compiler.
+The first two also check the installed libraries. The second builds test/package with them, too. It has a program whose
+warnings are errors, and programs whose Boost or macros differ from the library's, which must not link. The environment's
+CXX is the compiler.
 """
 
 import os
@@ -33,6 +33,7 @@ BLOCK = re.compile(r"^```(sh|cmake)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PROGRAM = re.compile(r"^```cpp\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 MACRO = re.compile(r"^(?: *X\(|void )(\w+?)(?:_is\(\);.*|\).*)$", re.MULTILINE)
 MISMATCH = re.compile(r"^mismatch\((\w+)", re.MULTILINE)
+PROGRESS = re.compile(r"\[\d+/\d+\] ")  # of Ninja
 OUTPUT = "working, with fencing token"
 
 
@@ -69,7 +70,7 @@ def run(command, folder, environment=None, fails=False):
     """Runs a command as a shell does, and returns its output."""
     print(f"$ {command}", flush=True)
     begun = time.monotonic()
-    done = subprocess.run(
+    process = subprocess.Popen(
         ["sh", "-c", command],
         cwd=folder,
         env={"CMAKE_BUILD_PARALLEL_LEVEL": "2", **without_consul(os.environ), **(environment or {})},
@@ -78,9 +79,15 @@ def run(command, folder, environment=None, fails=False):
         stderr=subprocess.STDOUT,
         text=True,
     )
+    output = ""
+    for line in process.stdout:
+        output += line
+        if PROGRESS.match(line):
+            print(line, end="", flush=True)
+    status = process.wait()
     print(f"  {time.monotonic() - begun:.1f} s", flush=True)
-    expect((done.returncode != 0) == fails, f"{command}\nended with {done.returncode}:\n{done.stdout[-5000:]}")
-    return done.stdout
+    expect((status != 0) == fails, f"{command}\nended with {status}:\n{output[-5000:]}")
+    return output
 
 
 def run_all(commands, folder, environment=None):
@@ -206,7 +213,8 @@ def main():
             return 0
         check_libraries(prefix)
         use(readme, folder / "my_program", prefix)
-        check_consumers(prefix, folder)
+        if way == "--build":
+            check_consumers(prefix, folder)
     return 0
 
 

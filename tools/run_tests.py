@@ -41,26 +41,28 @@ class Step:
     names: str = ""  # how the names of the tests begin, a regular expression
     runs: str = "rest"  # by which call: first (scripts/test), rest (added by --all), long (added by --long), named
     command: tuple = ()  # that must succeed before anything is built
+    tests_at_a_time: int = 2
     seconds: tuple = (60, 60)  # to build and to test on two cores, for the estimate of the time that is left
 
 
 CONSUL_TESTS = "integration|conformance|differential|cluster"
 STEPS = (
     Step("install", "README's commands: build the library (-O3, NDEBUG), install it, and use it in a program", runs="first",
-         command=("env", "CXXFLAGS=-Werror", "python3", "tools/readme_install.py")),
-    Step("unit", "unit tests of that library, and simulated clusters", runs="first", targets="unit_tests sim_tests",
-         labels="unit|sim"),
-    Step("consul-1.8", "tests on Consul 1.8.7, on the model of Consul, and of other people's clients beside ours",
-         runs="first", targets="integration_tests conformance_tests", labels="integration|conformance|model"),
+         command=("env", "CXXFLAGS=-Werror", "python3", "tools/readme_install.py"), seconds=(70, 0)),
+    Step("broker", "tests on a RabbitMQ broker", runs="first", targets="rabbitmq_tests", labels="rabbitmq",
+         seconds=(60, 60)),
+    Step("agent", "tests on Consul 1.8.7, on the model of Consul, and of other people's clients beside ours", runs="first",
+         targets="integration_tests conformance_tests", labels="integration|conformance|model", tests_at_a_time=4, seconds=(90, 150)),
+    Step("unit", "unit tests of that library, and a few simulated clusters", runs="first", targets="unit_tests sim_tests",
+         labels="unit|brief", seconds=(190, 60)),
     Step("programs", "the program holdfast, the examples and the tutorial", runs="first", targets="cli_tests examples",
-         labels="cli|example"),
-    Step("rabbitmq", "tests on a RabbitMQ broker", runs="first", targets="rabbitmq_tests", labels="rabbitmq"),
+         labels="cli|example", seconds=(70, 60)),
 
-    Step("clusters", "a real cluster, the model compared with an agent, threads, metrics, and the manual",
-         targets="cluster_tests differential_tests threads_tests example_server rabbitmq_tests",
-         labels="cluster|differential|threads|monitoring|manual"),
+    Step("release", "the same library: all usual simulated clusters, a real one, the model compared with an agent, threads, "
+         "metrics, the manual, static libraries", targets="cluster_tests differential_tests threads_tests rabbitmq_tests "
+         "example_server", labels="sim|cluster|differential|threads|monitoring|manual|portable|static_package"),
     Step("shared", "shared libraries without optimization: lints, packages, a short benchmark", preset="debug",
-         targets="holdfast holdfast_testing holdfast_rabbitmq holdfast_rabbitmq_testing holdfast_bench",
+         targets="headers holdfast holdfast_testing holdfast_rabbitmq holdfast_rabbitmq_testing holdfast_bench",
          labels="bench|lint|package"),
     Step("sanitized", "g++ with its address and undefined behaviour sanitizers: unit, thread and model tests",
          preset="sanitized", targets="unit_tests threads_tests integration_tests", labels="unit|threads|model"),
@@ -68,23 +70,24 @@ STEPS = (
          targets="unit_tests threads_tests", labels="unit|threads"),
     Step("fuzz", "libFuzzer, three seconds for each target", preset="fuzz", targets="fuzzers", labels="fuzz"),
     Step("consul", "everything that runs on Consul or is compared with it, on the newest Consul",
-         targets="integration_tests conformance_tests differential_tests cluster_tests", labels=CONSUL_TESTS),
+         targets="integration_tests conformance_tests differential_tests cluster_tests", labels=CONSUL_TESTS, tests_at_a_time=4),
 
-    Step("long-clusters", "real clusters, brokers and metrics under faults; a million operations of the differential test",
+    Step("clusters", "real clusters, brokers and metrics under faults; a million operations of the differential test",
          runs="long", targets="cli_tests differential_tests cluster_tests integration_tests rabbitmq_tests example_server",
          labels="long", names=r"(cli|cluster|differential|integration|rabbitmq|monitoring)\."),
-    Step("long-sanitized", "simulated clusters, and all tests on Consul, with the sanitizers of g++", preset="sanitized",
+    Step("sanitized-long", "simulated clusters, and all tests on Consul, with the sanitizers of g++", preset="sanitized",
          runs="long", targets="integration_tests sim_tests", labels="integration|sim"),
     Step("fuzz-long", "libFuzzer, a minute for each target", preset="fuzz", runs="long", targets="fuzzers", labels="long"),
     Step("worlds", "a billion steps of the simulator, all interleavings, mutants of the core and of the code around it",
-         runs="long", targets="sim_tests unit_tests", labels="long", names=r"(sim|unit)\."),
+         preset="separate", runs="long", targets="sim_tests unit_tests rabbitmq_tests", labels="long",
+         names=r"(sim|unit|rabbitmq.long_overlap)\b"),
     Step("coverage", "clang++ with counters: the lines and branches that unit, thread and simulator tests reach",
          preset="coverage", runs="long", targets="unit_tests threads_tests sim_tests", labels="long", names=r"coverage\."),
     Step("packages", "packages for Debian 12 and 13, Conan and vcpkg; the same bytes from two builds; the ABI", runs="long",
          targets="holdfast", labels="long", names=r"package\."),
     Step("tidy", "clang-tidy on all files", runs="long", targets="holdfast", labels="long", names=r"lint\."),
 
-    Step("long-rabbitmq", "all tests on a RabbitMQ broker, with all faults", runs="named", targets="rabbitmq_tests",
+    Step("rabbitmq", "all tests on a RabbitMQ broker, with all faults", runs="named", targets="rabbitmq_tests",
          labels="rabbitmq|long", names=r"rabbitmq\."),
 )
 BY_NAME = {step.name: step for step in STEPS}
@@ -385,7 +388,7 @@ class Run:
 def ctest(step, results):
     preset = "release" if step.preset == "release" else step.preset
     command = ["ctest", "--preset", preset, "-L", f"^({step.labels})$", "-R", f"^{step.names}", "--output-junit", str(results),
-               "--test-output-size-passed", "1000000"]
+               "--test-output-size-passed", "1000000", "--parallel", str(step.tests_at_a_time)]
     if "long" in step.labels:
         command += ["-C", "long", "--verbose"]  # CTest leaves out these tests unless it is asked for them
     # The thread sanitizer of older compilers cannot start if the kernel randomizes addresses too much.
