@@ -40,7 +40,7 @@ def text_of(literals):
 
 def log_lines(files):
     """{text: path} of all log lines."""
-    forms = re.findall(rf'\{{log_kind::\w+,\s*"\w+",\s*severity::\w+,\s*((?:{LITERAL}\s*)+)\}}', files[FORMS])
+    forms = re.findall(rf'\{{log_kind::\w+,\s*severity::\w+,\s*((?:{LITERAL}\s*)+)\}}', files[FORMS])
     found = {text_of(each): FORMS for each in forms}
     for path, text in files.items():
         for body in re.findall(rf"::{ADVICE}\([^)]*\) const \{{(.*?)\n?\}}\n", text + "\n", re.DOTALL):
@@ -70,7 +70,7 @@ def matches(row, line):
 
 def problems(files):
     lines = log_lines({path: text for path, text in files.items() if CODE.match(path)})
-    texts = dict(re.findall(r'\{error::(\w+), "\w+",\s*"((?:\\.|[^"\\])*)"', files[TEXTS]))
+    texts = dict(re.findall(r'\{error::(\w+),\s*"((?:\\.|[^"\\])*)"', files[TEXTS]))
     named = {name: texts.get(name) for name in sources.enumerators(files[ERRORS], "error")}
     reasons = [f"lost: {name}" for name in sources.enumerators(files[REASONS], "loss_reason") if name != "none"]
     links = alerts(files[ALERTS])
@@ -113,12 +113,12 @@ def problems(files):
 
 _CODE = {
     ERRORS: "enum class error {\n  one = 1,  ///< a, b\n  two,\n};\n",
-    TEXTS: '{error::one, "one", "the first text", 0}, {error::two, "two",\n "the second text", 0}',
+    TEXTS: '{error::one, "the first text", 0}, {error::two,\n "the second text", 0}',
     REASONS: "enum class loss_reason {\n  none,\n  gone,\n};\n",
     FORMS: """
         constexpr form forms[] = {
-            {log_kind::name, "name", severity::info, "the name {key} has changed to {previous}"},
-            {log_kind::away, "away", severity::error,
+            {log_kind::name, severity::info, "the name {key} has changed to {previous}"},
+            {log_kind::away, severity::error,
              "slot of {key} is "
              "away"},
         };""",
