@@ -11,7 +11,20 @@
 namespace holdfast::protocol {
 namespace {
 
-constexpr bool has_ended_session(loss_reason reason) { return reason == loss_reason::session_invalidated; }
+constexpr bool has_ended_session(loss_reason reason) {
+  switch (reason) {
+    case loss_reason::session_invalidated:
+      return true;
+    case loss_reason::none:
+    case loss_reason::removed:
+    case loss_reason::lease_expired:
+    case loss_reason::watch_failed:
+    case loss_reason::closed:
+    case loss_reason::not_accepted:
+      return false;
+  }
+  return false;
+}
 
 }  // namespace
 
