@@ -23,6 +23,9 @@ namespace holdfast {
 
 namespace asio = boost::asio;
 
+// If an option of semaphores changes their keys, it must be here, too, and `src/runtime/administrator.cpp` must pass it
+// on. No check finds that.
+
 /// Identifies the semaphore, and limits the time and the attempts of its commands.
 struct administration_options {
   std::string prefix{};            ///< as `semaphore_options::prefix`

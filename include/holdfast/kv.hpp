@@ -25,6 +25,11 @@ struct kv_entry {
   bool operator==(const kv_entry&) const = default;
 };
 
+// A new verb stands at the end, because the inputs of `fuzz.txn_reply` name verbs by their numbers. If only some
+// versions of Consul have it, `src/testing/ways.hpp` says which. If Consul refuses it with a text of its own,
+// `refusal_of` in `src/consul/encoding/json.cpp` must know that text. Requests for single keys are others:
+// `write_request::kind`.
+
 /// The verbs of a transaction (https://www.consul.io/api-docs/txn#tables-of-operations).
 enum class kv_verb {
   lock,

@@ -10,6 +10,13 @@
 
 namespace holdfast {
 
+// No check finds these places of a new reason:
+// - The comments of slot.hpp, local_store.hpp and rabbitmq/slot.hpp name the reasons.
+// - In a pool, the place that detects the loss calls `slot_ledger::lose`, or `session_care::drop` if the session must
+//   end at once. A mutex set calls `drop_session`, and a `broker_pool` calls `lose`.
+// - In the simulator, `world_users.cpp` says which faults excuse the loss, and `check_cause` in `broker_world.cpp` does
+//   so for RabbitMQ.
+
 /// Why a slot was lost.
 enum class loss_reason {
   none,  ///< it was not lost

@@ -85,6 +85,7 @@ void check_key(call& c, const std::string& key, bool may_create = false) {
   c.key = key;
 }
 
+// This function and `is_delete` have no `switch`. So the compiler does not report a new kind of write here.
 bool may_create(const write_request& request) noexcept {
   using kind = write_request::kind;
   return request.verb == kind::put || request.verb == kind::acquire ||

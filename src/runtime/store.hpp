@@ -158,6 +158,10 @@ public:
 
 /// The settings of the store of one lock, in addition to the requests of its core. The documentation of `store` says
 /// which of them a store may ignore.
+///
+/// Both stores copy the terms by hand (`session_of` in `consul_store.cpp`, and `local_store.cpp`). Observers, `verify`
+/// and administrations open their stores with terms of their own (`open` in `observation.cpp`, `mutex.cpp` and
+/// `administrator.cpp`). No check finds a term that is forgotten in one of these places.
 struct store_terms {
   std::string session_name{};  ///< for people
   std::chrono::milliseconds ttl{};
@@ -169,6 +173,11 @@ struct store_terms {
 
 /// The implementation of a `lock_store`. Each lock has a store of its own, with its own terms. So has each object that
 /// only asks questions, for example an administrator.
+///
+/// Another store has two files like `consul_store`, and a function that makes a `lock_store`. All locks, observers and
+/// administrations take a `lock_store`. So nothing else in this folder changes, but for the text of
+/// `slot::fence_checks`, which names the store. `src/local` is a store in a library of its own. If a store has a new
+/// folder, look for all places that name `holdfast_testing`: CMake, the package files, and the scripts in tools.
 class HOLDFAST_INTERNAL store_factory {
 public:
   static lock_store lock_store_of(std::shared_ptr<const store_factory> factory) {

@@ -35,6 +35,7 @@ struct broker_options {
 /// A fault that happens to one method of a client. Use the named functions below to make one, such as
 /// `broker_fault::drop_reply()`.
 struct broker_fault {
+  // No check finds a kind without a test: unit.rabbitmq_testing_broker lists the kinds by hand.
   enum class kind {
     none,
     delay,             ///< the method, and everything behind it on its connection, is carried out `time` later

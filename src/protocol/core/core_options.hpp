@@ -14,6 +14,8 @@
 namespace holdfast::protocol {
 
 /// The options that all cores have. They also contain the defaults of the public options (`holdfast/options.hpp`).
+/// Simulated worlds set these options by hand, in `world.cpp`, `world_sets.cpp` and `interleavings.cpp`. No check finds
+/// an option that they do not set.
 struct core_options {
   std::string prefix;  ///< the prefix of the keys with its trailing slash, or a mutex's full key
   std::string description;

@@ -34,6 +34,18 @@ struct world_options {
   int users = 1;  ///< users in each process at the start
   int go_contenders = 0;
 
+  // A new fault is drawn from a generator of its own, for example dice(seed * 43). A draw from the common generator
+  // would turn every seed into another world. A fault also says, where it matters:
+  // - what it excuses: `perform` of `lose` and of `fail` (world_users.cpp), `keeps_slots_of_the_lost`, `check_use`
+  // - when it is over: `calm_` and `settled_` (world.cpp)
+  // - whether a process receives nothing meanwhile: `is_disturbed` (world_checks.cpp)
+  // - whether sessions end early: `forgotten_`, `bereft_until_`, `withheld_until_`, `excuse_newcomer`
+  // - whether traffic stops: `is_answered`, `answer_watches`; whether sessions are refused: `create_session`
+  // - whether a candidate may give up: world_elections.cpp
+  // - in which worlds it does not happen: the functions `of_*`
+  // Sets and administrators make requests of their own (world_sets.cpp, world_administrators.cpp). `lint.names` checks
+  // flags only, not numbers such as percentages.
+
   // The faults, that is:
   // What goes wrong, until `faults_last` has passed. Each flag has a row in `world::accidents`, which the test
   // `lint.names` checks.
