@@ -98,6 +98,15 @@ def inside(root, folder, arrows):
     return tuple(f"{each}/" if each == "net" else f"{root}/{each}/" for each in sorted(below(folder, arrows)))
 
 
+# A backend that cannot be a store, such as RabbitMQ, has four folders:
+# - src/protocol/NAME: a core of its own, on the waiters, the lease, the closing and the outage of src/protocol/core.
+# - src/NAME: the client, and a link, which is an interface with rules in its header (src/rabbitmq/broker_link.hpp).
+# - src/NAME_runtime: a driver on the `shell` of src/runtime.
+# - src/testing/NAME: a fake server.
+# Public are include/holdfast/NAME.hpp and the folder beside it: a client with a `config`, a `slot_source` and a `hold`.
+# CMakeLists.txt has an option, which is off by default, and two libraries; holdfastConfig.cmake.in has a component.
+# The backend has tests of its rules on a real server and on the fake, simulated worlds with seeded bugs, a page of
+# reference, and promises. The tables RULES in names.py and KINDS in guarantees.py check the last two.
 LAYERS = {
     "src/protocol": Layer((), ()),  # each file is in a folder
     **{f"src/protocol/{each}": Layer((*inside("protocol", each, CORE), *COMMON), SYSTEM_ONLY) for each in CORE},
