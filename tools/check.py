@@ -20,6 +20,7 @@ A rule about builds has a function `read(ARGUMENT...)`, which returns the files.
 import importlib
 import pathlib
 import sys
+import time
 
 import sources
 
@@ -37,7 +38,12 @@ def failures_of(rule, project):
     failures = [f"found without a mistake: {each}" for each in rule.problems(files)]
     for path, old, new, said in planted:
         text = files.get(path, "").replace(old, new) if old else new
-        found = list(rule.problems({**files, path: text}))
+        found = []
+        # Only until the mistake is found, because some rules take seconds for all of their problems.
+        for each in rule.problems({**files, path: text}):
+            found.append(each)
+            if said in each:
+                break
         if text == files.get(path) or not any(said in each for each in found):
             failures.append(f"not found: {path}: {old!r} -> {new!r}: {said!r} is not said, but {found[:5]}")
     return len(planted), failures if planted else ["no mistake is planted"]
@@ -45,9 +51,12 @@ def failures_of(rule, project):
 
 def self_test(names):
     failed = 0
+    project = sources.project()
     for name in names:
-        count, failures = failures_of(rule_of(name), sources.project())
-        print(*(f"{name}: {each}" for each in failures), f"{name}: {count} mistakes, {len(failures)} failures", sep="\n")
+        begun = time.monotonic()
+        count, failures = failures_of(rule_of(name), project)
+        used = f"{time.monotonic() - begun:.1f} s"
+        print(*(f"{name}: {each}" for each in failures), f"{name}: {count} mistakes, {len(failures)} failures, {used}", sep="\n")
         failed += len(failures)
     return 1 if failed else 0
 

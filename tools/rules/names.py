@@ -4,6 +4,7 @@
 """Checks that each name of certain kinds in the code is also in the places that describe or handle all of them. So a
 new name cannot be forgotten there. `RULES` below has the pairs."""
 
+import functools
 import pathlib
 import re
 
@@ -136,19 +137,22 @@ def text_of(files, file):
     return files[file]
 
 
+@functools.cache  # the self-test changes one text at a time
+def problems_of(rule, names_text, where_text):
+    file, names, where, section, pattern, what = rule
+    try:
+        found = names(names_text)
+        text = section(where_text)
+    except Unreadable as why:
+        return [f"{file}, {where}: {why}"]
+    if not found:
+        return [f"{file}: no names were found, for: {what}"]
+    return [f"{file}: {name} is not in {where}: {what}" for name in found if not re.search(pattern(name), text, re.MULTILINE)]
+
+
 def problems(files):
-    for file, names, where, section, pattern, what in RULES:
-        try:
-            found = names(text_of(files, file))
-            text = section(files[where])
-        except Unreadable as why:
-            yield f"{file}, {where}: {why}"
-            continue
-        if not found:
-            yield f"{file}: no names were found, for: {what}"
-        for name in found:
-            if not re.search(pattern(name), text, re.MULTILINE):
-                yield f"{file}: {name} is not in {where}: {what}"
+    for rule in RULES:
+        yield from problems_of(rule, text_of(files, rule[0]), files[rule[2]])
 
 
 def planted(files):

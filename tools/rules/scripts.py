@@ -6,6 +6,7 @@ scripts/release reports, and that it makes the same bytes each time. Needs no ne
 
 The real scripts are run, in copies of the project's scripts and with fakes of apt and similar programs."""
 
+import functools
 import hashlib
 import pathlib
 import shutil
@@ -13,11 +14,12 @@ import subprocess
 import tempfile
 
 SCRIPTS = [f"scripts/{name}" for name in "setup consul consul-build rabbitmq prometheus root go-program debian-package packages".split()]
-SCRIPTS += [f"scripts/{name}" for name in "release demo bench test with-agent".split()] + [".ci/run"]
+SCRIPTS += [f"scripts/{name}" for name in "release demo bench with-agent".split()]
+CALLERS = ["scripts/test", ".ci/run"]  # they call other programs to answer
 # The programs that a script needs to answer. A script that goes on instead finds none of its other programs.
-TO_ANSWER = "sh bash env python3 dirname basename sed cat sort head mktemp rm id".split()
-TO_RELEASE = TO_ANSWER + "cut date git gzip mkdir reuse sha256sum tar touch wc".split()
-TO_FETCH = TO_ANSWER + "awk chmod cp cut flock grep ls mkdir mv sha256sum touch true".split()
+TO_ANSWER = "sh bash env python3 dirname basename sed cat sort head mktemp rm id"
+TO_RELEASE = TO_ANSWER + " cut date git gzip mkdir reuse sha256sum tar touch wc"
+TO_FETCH = TO_ANSWER + " awk chmod cp cut flock grep ls mkdir mv sha256sum touch true"
 
 # Serves the packages of the folder SERVED. The file `one` is the package on the server one.example. The file `offered`
 # is the package of the distribution. It notes the servers from which the package was requested.
@@ -50,11 +52,16 @@ chmod +x "$3/usr/bin/consul"
 PACKAGE = "#!/bin/sh\necho Consul of a test\n"
 PACKAGE_SHA256 = hashlib.sha256(PACKAGE.encode()).hexdigest()
 
+
+class Failure(Exception):
+    pass
+
+
 class World:
     """A folder with copies of the project's scripts ("clones"), programs, and packages that can be fetched."""
 
-    def __init__(self, folder, programs, files, found):
-        self.files, self.found = files, found
+    def __init__(self, folder, programs, files):
+        self.files = files
         self.folder = pathlib.Path(folder)
         self.bin = self.folder / "bin"
         self.served = self.folder / "served"
@@ -68,11 +75,10 @@ class World:
 
     def clone(self, name="clone"):
         for path, text in self.files.items():
-            if path.startswith(("scripts/", ".ci/", "tools/run_tests.py")):
-                copy = self.folder / name / path
-                copy.parent.mkdir(parents=True, exist_ok=True)
-                copy.write_text(text, encoding="utf-8")
-                copy.chmod(0o755)
+            copy = self.folder / name / path
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_text(text, encoding="utf-8")
+            copy.chmod(0o755)
         return self.folder / name
 
     def program(self, name, text):
@@ -103,30 +109,40 @@ class World:
 
     def require(self, holds, what, run):
         if not holds:
-            self.found.append(f"scripts: {what}: status {run.returncode}, {run.stdout!r}, {run.stderr!r}")
+            raise Failure(f"scripts: {what}: status {run.returncode}, {run.stdout!r}, {run.stderr!r}")
 
     def asked(self):
         return (self.served / "asked").read_text(encoding="utf-8").split() if (self.served / "asked").exists() else []
 
 
-def check_words(world):
-    clone = world.clone()
-    for script in SCRIPTS:
+def check_words(script):
+    def check(world):
+        program = world.clone() / script
         for word in ("-h", "--help"):
-            run = world.run(clone / script, word)
+            run = world.run(program, word)
             world.require(run.returncode == 0 and run.stdout and not run.stderr, f"{script} {word} explains itself", run)
         for word in ("--no-such-word", "-x", "no-such-word"):
             if script in ("scripts/with-agent", "scripts/packages") and not word.startswith("-"):
                 continue  # it runs a program of that name, or makes a folder
-            run = world.run(clone / script, word)
+            run = world.run(program, word)
             world.require(run.returncode == 2 and run.stderr and not run.stdout, f"{script} {word} is refused, with usage", run)
-    run = world.run(clone / "scripts/test", "--matrix", "consul", "--rows")
+
+    return check
+
+
+def check_matrix(world):
+    script = world.clone() / "scripts/test"
+    run = world.run(script, "--matrix", "consul", "--rows")
     world.require(run.returncode == 0 and run.stdout.split()[0] == "1.8.7", "scripts/test prints the versions of Consul", run)
     for words in (["consul", "0.1"], ["consul", "1.8.7", "--long"], ["no-such-matrix"]):
-        run = world.run(clone / "scripts/test", "--matrix", *words)
+        run = world.run(script, "--matrix", *words)
         world.require(run.returncode == 2 and not run.stdout, f"scripts/test --matrix {' '.join(words)} is refused", run)
+
+
+def check_demo(world):
+    script = world.clone() / "scripts/demo"
     for words in (["--seconds"], ["--seconds", "3", "--no-such-word"]):
-        run = world.run(clone / "scripts/demo", *words)
+        run = world.run(script, *words)
         world.require(run.returncode == 2, f"scripts/demo {' '.join(words)} is refused before anything is built", run)
 
 
@@ -269,13 +285,37 @@ def check_prometheus(world):
     world.require(not list(kept.parent.glob("fetching.*")), "and leaves nothing behind", run)
 
 
+PACKAGE_SCRIPTS = ("scripts/lib/", "scripts/debian-package")
+ALL_SCRIPTS = ("scripts/", ".ci/", "tools/run_tests.py")
+# Each check has the programs and the beginnings of the paths of the files that it can use.
+CHECKS = [
+    (check_fetching, TO_FETCH, PACKAGE_SCRIPTS),
+    (check_prometheus, TO_FETCH, (*PACKAGE_SCRIPTS, "scripts/prometheus")),
+    (check_cache, TO_FETCH, (*PACKAGE_SCRIPTS, "scripts/consul")),
+    *((check_words(script), TO_ANSWER, ("scripts/lib/", script)) for script in SCRIPTS),
+    *((check_words(script), TO_ANSWER, ALL_SCRIPTS) for script in CALLERS),
+    (check_matrix, TO_ANSWER, ALL_SCRIPTS),
+    (check_demo, TO_ANSWER, ALL_SCRIPTS),
+    (check_release, TO_RELEASE, ("scripts/lib/", "scripts/release")),
+]
+
+
+@functools.cache  # in the self-test, most files of a check have not changed since the last time
+def failure_of(check, programs, files):
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            check(World(folder, programs.split(), dict(files)))
+        except Failure as failure:
+            return str(failure)
+    return None
+
+
 def problems(files):
-    found = []
-    for check, programs in ((check_words, TO_ANSWER), (check_release, TO_RELEASE), (check_fetching, TO_FETCH),
-                            (check_cache, TO_FETCH), (check_prometheus, TO_FETCH)):
-        with tempfile.TemporaryDirectory() as folder:
-            check(World(folder, programs, files, found))
-    return found
+    for check, programs, paths in CHECKS:
+        used = frozenset((path, text) for path, text in files.items() if path.startswith(paths))
+        failure = failure_of(check, programs, used)
+        if failure:
+            yield failure
 
 
 PLANTED = [
