@@ -56,6 +56,10 @@ if(HOLDFAST_COVERAGE)
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
     message(FATAL_ERROR "HOLDFAST_COVERAGE needs clang++: its llvm-cov evaluates the counters")
   endif()
-  add_compile_options(-fprofile-instr-generate -fcoverage-mapping)
+  # One file has one name in all objects. Otherwise a unity build names it by its full path, and ccache, which shortens
+  # the paths of folders, by one that begins in the build folder.
+  file(RELATIVE_PATH upwards ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR})
+  add_compile_options(-fprofile-instr-generate -fcoverage-mapping
+    "-fcoverage-prefix-map=${PROJECT_SOURCE_DIR}/=${upwards}")
   add_link_options(-fprofile-instr-generate)
 endif()
