@@ -55,8 +55,8 @@ def self_test(names):
     for name in names:
         begun = time.monotonic()
         count, failures = failures_of(rule_of(name), project)
-        used = f"{time.monotonic() - begun:.1f} s"
-        print(*(f"{name}: {each}" for each in failures), f"{name}: {count} mistakes, {len(failures)} failures, {used}", sep="\n")
+        summary = f"{count} mistakes, {len(failures)} failures, {time.monotonic() - begun:.1f} s"
+        print(*(f"{name}: {each}" for each in [*failures, summary]), sep="\n")
         failed += len(failures)
     return 1 if failed else 0
 

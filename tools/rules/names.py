@@ -147,7 +147,8 @@ def problems_of(rule, names_text, where_text):
         return [f"{file}, {where}: {why}"]
     if not found:
         return [f"{file}: no names were found, for: {what}"]
-    return [f"{file}: {name} is not in {where}: {what}" for name in found if not re.search(pattern(name), text, re.MULTILINE)]
+    missing = [name for name in found if not re.search(pattern(name), text, re.MULTILINE)]
+    return [f"{file}: {name} is not in {where}: {what}" for name in missing]
 
 
 def problems(files):
