@@ -8,6 +8,7 @@ In the case `on_a_real_agent` some of them run on an agent.
 usage: examples.py CASE FOLDER      CASE: a function below; FOLDER: where the examples were built
 """
 
+import concurrent.futures
 import contextlib
 import os
 import pathlib
@@ -35,18 +36,25 @@ def expect(condition, what):
 
 
 def run(command, status=0, environment=None):
-    done = subprocess.run(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=DEADLINE,
-        env=environment,
-    )
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, timeout=DEADLINE, env=environment)
     print(done.stdout)
     expect(done.returncode == status, f"{command} ended with status {done.returncode}, not {status}")
     return done.stdout
+
+
+@contextlib.contextmanager
+def running(command, environment=None):
+    """Yields the process of a command. It is terminated at the end of the block, or after the deadline."""
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env=environment)
+    watchdog = threading.Timer(DEADLINE, process.terminate)
+    watchdog.start()
+    try:
+        yield process
+    finally:
+        watchdog.cancel()
+        process.terminate()
+        process.wait()
 
 
 def expect_lines(output, *patterns):
@@ -141,6 +149,12 @@ def hot_standby(folder, *options):
     expect(len(tokens) >= 3 and tokens == sorted(set(tokens)), "the fencing tokens do not grow")
 
 
+def get_at_once(url, count):
+    """The replies to several requests at one time."""
+    with concurrent.futures.ThreadPoolExecutor(count) as threads:
+        return list(threads.map(get, [url] * count))
+
+
 def get(url):
     try:
         with urllib.request.urlopen(url, timeout=20) as reply:
@@ -151,50 +165,35 @@ def get(url):
 
 def server(folder):
     options = ["--port", "0", "--limit", "2", "--wait-ms", "300", "--work-ms", "500"]
-    process = subprocess.Popen([folder / "server", *options], stdout=subprocess.PIPE, text=True)
-    watchdog = threading.Timer(DEADLINE, process.terminate)
-    watchdog.start()
-    try:
+    with running([folder / "server", *options]) as process:
         line = process.stdout.readline()
         url = re.search(r"http://[\d.:]+", line)
         expect(url, f"no address in: {line}")
-        replies = []
-        threads = [threading.Thread(target=lambda: replies.append(get(url[0] + "/work"))) for _ in range(4)]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
+        replies = get_at_once(url[0] + "/work", 4)
         print(*(f"{status} {text}" for status, _, text in replies))
         expect(sorted(status for status, _, _ in replies) == [200, 200, 503, 503], "two of four should have had a slot")
         for status, headers, text in replies:
             expect_lines(text, r"fencing token \d+\.\d+" if status == 200 else "all slots are taken")
             expect((headers["Retry-After"] == "1") == (status == 503), "Retry-After comes with 503 only")
-        status, _, text = get(url[0] + "/status")
+        _, _, text = get(url[0] + "/status")
         expect_lines(text, "limit 2, held here 0, .*granted 2")
-        status, headers, text = get(url[0] + "/metrics")
+        _, headers, text = get(url[0] + "/metrics")
         expect(headers["Content-Type"].startswith("text/plain; version=0.0.4"), "Prometheus would not know the format")
         expect_lines(text, r'^holdfast_acquires_total\{lock="server/example",kind="semaphore",outcome="granted"\} 2$',
                      r'^holdfast_client_requests_total\{client="consul",kind="transact",outcome="ok"\} \d+$')
         expect(get(url[0] + "/other")[0] == 404, "there is no such page")
 
         # A pending request is answered before the server stops.
-        last = []
-        at_work = threading.Thread(target=lambda: last.append(get(url[0] + "/work")))
-        at_work.start()
-        while "held here 1" not in get(url[0] + "/status")[2]:
-            pass
-        process.terminate()
-        at_work.join()
-        expect(last and last[0][0] == 200, "the request at work was not answered")
+        with concurrent.futures.ThreadPoolExecutor() as threads:
+            last = threads.submit(get, url[0] + "/work")
+            while "held here 1" not in get(url[0] + "/status")[2]:
+                pass
+            process.terminate()
+            expect(last.result()[0] == 200, "the request at work was not answered")
         rest = process.stdout.read()
         print(rest)
         expect_lines(rest, "^stopping: ", "^stopped$")
         expect(process.wait() == 0, "the server did not end well")
-    finally:
-        watchdog.cancel()
-        if process.poll() is None:
-            process.terminate()
-            process.wait()
 
 
 def tutorial(folder):
@@ -215,36 +214,20 @@ def tutorial(folder):
     expect_lines(output, r"^10\.0\.0\.1:80 leads, ", "^10.0.0.1:80 resigns$", r"^10\.0\.0\.2:80 leads, ")
     expect_lines(output, r"^the leader is at 10\.0\.0\.1:80$", r"^the leader is at 10\.0\.0\.2:80$")
 
-    process = subprocess.Popen([folder / "tutorial_server"], stdout=subprocess.PIPE, text=True, env=environment)
-    watchdog = threading.Timer(DEADLINE, process.terminate)
-    watchdog.start()
-    try:
+    with running([folder / "tutorial_server"], environment) as process:
         url = re.search(r"http://[\d.:]+", process.stdout.readline())[0]
-        replies = []
-        threads = [threading.Thread(target=lambda: replies.append(get(url))) for _ in range(6)]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
-        expect(sorted({status for status, _, _ in replies}) == [200, 503], "some requests have a slot, and some have none")
-        expect(2 <= sum(status == 200 for status, _, _ in replies) <= 4, "two slots, and time for two turns at most")
+        statuses = [status for status, _, _ in get_at_once(url, 6)]
+        expect(set(statuses) == {200, 503}, "some requests have a slot, and some have none")
+        expect(2 <= statuses.count(200) <= 4, "two slots, and time for two turns at most")
         process.terminate()
         expect(process.wait() == 0, "a signal is the normal end")
-    finally:
-        watchdog.cancel()
-        process.kill()
-        process.wait()
 
 
 @contextlib.contextmanager
 def fake_agent(folder):
     """Yields the address of a fake Consul, which is another example."""
-    process = subprocess.Popen([folder / "fake_consul", "0"], stdout=subprocess.PIPE, text=True)
-    watchdog = threading.Timer(DEADLINE, process.terminate)
-    watchdog.start()
-    try:
-        first_line = process.stdout.readline()
-        expect_lines(first_line, BANNER)
+    with running([folder / "fake_consul", "0"]) as process:
+        expect_lines(process.stdout.readline(), BANNER)
         url = None
         while not url:
             line = process.stdout.readline()
@@ -253,10 +236,6 @@ def fake_agent(folder):
         yield url[1]
         process.send_signal(signal.SIGINT)
         expect(process.wait() == 0, "Ctrl-C is the normal end")
-    finally:
-        watchdog.cancel()
-        process.kill()
-        process.wait()
 
 
 def fake_consul(folder):
@@ -315,7 +294,8 @@ def rabbitmq(folder):
 
 def in_the_headers(folder, *consul):
     output = run([folder / "in_the_headers", *consul])
-    expect_lines(output, "^it is locked$", "^lost in the test: session_invalidated$", "^there was a slot at once$", "^the lock is held$", "^counted$", "^leader: me$")
+    expect_lines(output, "^it is locked$", "^lost in the test: session_invalidated$", "^there was a slot at once$",
+                 "^the lock is held$", "^counted$", "^leader: me$")
     expect_lines(output, "^0 of 3 slots are held$", "^the slot was lost$", "^lost: session_invalidated$")
 
 
@@ -330,7 +310,8 @@ def prometheus_cpp(folder):
 def spdlog_events(folder):
     """Built only where spdlog is installed, as scripts/setup does."""
     output = run([folder / "spdlog_events"])
-    expect_lines(output, r"^holdfast error \[slot_lost\] slot of service/reports lost: session_invalidated \(session [-0-9a-f]{36}, fencing token [\d.]+\)")
+    expect_lines(output, r"^holdfast error \[slot_lost\] slot of service/reports lost: session_invalidated "
+                 r"\(session [-0-9a-f]{36}, fencing token [\d.]+\)")
 
 
 def spans(output):
@@ -349,13 +330,13 @@ def opentelemetry(folder):
     """Built only where opentelemetry-cpp is installed, as in Debian 13. The second process waits for the first."""
     with fake_agent(folder) as url:
         command = [folder / "opentelemetry", "--consul", url, "--work-ms"]
-        process = subprocess.Popen([*command, "1000"], stdout=subprocess.PIPE, text=True)
-        before = []
-        while "working\n" not in before:
-            before.append(process.stdout.readline())
-            expect(before[-1], "the first process has ended")
-        second = spans(run([*command, "0"]))
-        output = "".join(before) + process.communicate(timeout=DEADLINE)[0]
+        with running([*command, "1000"]) as process:
+            before = []
+            while "working\n" not in before:
+                before.append(process.stdout.readline())
+                expect(before[-1], "the first process has ended")
+            second = spans(run([*command, "0"]))
+            output = "".join(before) + process.stdout.read()
         print(output)
         first = spans(output)
     waited, its_hold, request = (named(second, name) for name in ("acquire", "hold", "handle request"))
@@ -367,7 +348,8 @@ def opentelemetry(folder):
     expect(others["holdfast.key"] == its_hold["holdfast.key"] == "service/reports", "both have the key")
     tokens = [int(each["holdfast.fencing_token"].split(".")[0]) for each in (others, its_hold)]
     expect(tokens[0] < tokens[1], "the tokens tell which hold came first")
-    expect(its_hold["holdfast.session"] == waited["holdfast.session"] != others["holdfast.session"], "and the sessions whose they were")
+    sessions = [each["holdfast.session"] for each in (its_hold, waited, others)]
+    expect(sessions[0] == sessions[1] != sessions[2], "and the sessions whose they were")
 
 
 def opentelemetry_metrics(folder):
@@ -376,7 +358,8 @@ def opentelemetry_metrics(folder):
     shown = {}
     for text in re.split(r"^  instrument name\s*: ", output, flags=re.MULTILINE)[1:]:
         shown[text.partition("\n")[0]] = text
-    expect(set(shown) == {"holdfast.acquires", "holdfast.losses", "holdfast.holds", "holdfast.wait.duration", "holdfast.hold.duration"}, f"these are shown: {sorted(shown)}")
+    names = {f"holdfast.{each}" for each in ("acquires", "losses", "holds", "wait.duration", "hold.duration")}
+    expect(set(shown) == names, f"these are shown: {sorted(shown)}")
     expect_lines(shown["holdfast.acquires"], r"(?s)value\s*: 2\n[^:]*:\s*lock: service/reports\s+outcome: granted$")
     expect_lines(shown["holdfast.holds"], r"value\s*: 1$")
     expect_lines(shown["holdfast.losses"], r"value\s*: 0$", r"reason: lease_expired$")
@@ -409,12 +392,8 @@ def workers_of(process):
 
 def broken_limit(folder):
     """The demo's check is able to fail: a worker that is paused past its lease still believes that it holds slots."""
-    command = [folder / "demo", "--seconds", "20", "--ttl-ms", "500"]
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
-    watchdog = threading.Timer(DEADLINE, process.terminate)
-    watchdog.start()
     paused, seconds_paused, output = None, 0, ""
-    try:
+    with running([folder / "demo", "--seconds", "20", "--ttl-ms", "500"]) as process:
         for line in process.stdout:
             output += line
             holds = re.search(r"slots held by \S*([ABC])", line)
@@ -429,13 +408,9 @@ def broken_limit(folder):
             elif holds and "WRONG" not in output:
                 paused, seconds_paused = workers_of(process)[holds[1]], 0
                 os.kill(paused, signal.SIGSTOP)
+        print(output)
         expect(process.wait() == 1, "the demo should have failed")
         expect_lines(output, r"WRONG: \d+ coroutines believed that they held one of 4 slots", "^FAILED")
-    finally:
-        print(output)
-        watchdog.cancel()
-        process.terminate()
-        process.wait()
 
 
 def on_a_real_agent(folder):
@@ -455,9 +430,9 @@ def on_a_real_agent(folder):
 
 CASES = [
     quickstart, failures, usage, lost_slot, guarded_write, numbered_slots, exclusive_workers, crashed_worker,
-    hot_standby, server, fake_consul, administration, in_the_headers, prometheus_cpp, spdlog_events, opentelemetry, opentelemetry_metrics, rabbitmq, tutorial, demo, broken_limit,
+    hot_standby, server, fake_consul, administration, in_the_headers, prometheus_cpp, spdlog_events, opentelemetry,
+    opentelemetry_metrics, rabbitmq, tutorial, demo, broken_limit, on_a_real_agent,
 ]
-CASES.append(on_a_real_agent)
 
 
 def main():

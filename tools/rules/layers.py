@@ -5,25 +5,18 @@
 system, and that questions of the core cannot act."""
 
 import re
+from typing import NamedTuple
+
+from sources import line_of
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 # A const function of the core that could set a timer, act, or take a random number.
 QUESTION_THAT_ACTS = re.compile(r"\w\([^();{]*\b[Cc]ontext& [^();{]*\) const\b")
 
-# The headers of the standard library in C++20. Each other header without an extension or with .h is the system's.
-STANDARD = set(
-    """
-    algorithm any array atomic barrier bit bitset cassert cctype cerrno cfenv cfloat charconv chrono cinttypes climits
-    clocale cmath codecvt compare complex concepts condition_variable coroutine csetjmp csignal cstdarg cstddef cstdint
-    cstdio cstdlib cstring ctime cuchar cwchar cwctype deque exception execution filesystem format forward_list fstream
-    functional future initializer_list iomanip ios iosfwd iostream istream iterator latch limits list locale map memory
-    memory_resource mutex new numbers numeric optional ostream queue random ranges ratio regex scoped_allocator
-    semaphore set shared_mutex source_location span sstream stack stdexcept stop_token streambuf string string_view
-    strstream syncstream system_error thread tuple type_traits typeindex typeinfo unordered_map unordered_set utility
-    valarray variant vector version
-    """.split()
-)
+# The headers of the standard library have neither an extension nor a folder. All others without our endings or Boost's
+# are the system's.
+STANDARD = re.compile(r"[a-z_]+")
 SYSTEM = re.compile(r"[a-z0-9_/]+(\.h)?|boost/asio/(posix|windows)/.*")
 # The call of a function in the global namespace. Standard functions are called with `std::`, so it is the system's. It
 # may be known without its header.
@@ -44,17 +37,17 @@ ANYWHERE = ("holdfast/detail/export.hpp", "holdfast/detail/enumeration.hpp")
 OPERATIONS = ("holdfast/detail/initiation.hpp", "holdfast/error_with_diagnostics.hpp")
 # Counters and histograms, of locks and of the client.
 HISTOGRAM = "holdfast/histogram.hpp"
+VERSION = "holdfast/version.hpp"
 BROKER = "holdfast/broker_statistics.hpp"  # also of the base library, which writes it for Prometheus
 # The headers of what is held, which semaphores on every backend share.
 HOLDS = ("holdfast/hold.hpp", "holdfast/slot_source.hpp", "holdfast/with_slot.hpp")
 
 
-class Layer:
+class Layer(NamedTuple):
     """The headers that files of a folder may include: ours and Boost's, both by the beginnings of their paths."""
 
-    def __init__(self, ours, boost):
-        self.ours = ours
-        self.boost = boost
+    ours: tuple
+    boost: tuple = ("boost/",)
 
 
 # The interfaces of the lowest layer, but not what its versions share.
@@ -83,6 +76,7 @@ CORE = {
     "broker": ("session",),
     "administration": ("pool",),
 }
+BESIDE_CLIENT = ("consul/net_names.hpp", "lifetime/tally.hpp", *PLATFORM, "holdfast/consul/", *COMMON)
 CLIENT = {"encoding": ("net",), "connections": ("encoding",), "agents": ("connections",)}
 
 
@@ -98,6 +92,9 @@ def inside(root, folder, arrows):
     return tuple(f"{each}/" if each == "net" else f"{root}/{each}/" for each in sorted(below(folder, arrows)))
 
 
+# The core uses these values of the public interface. Each header holds one struct or enum only, and is checked to
+# include no other header of ours but those in ANYWHERE, and no Asio.
+VALUES = tuple(f"holdfast/{each}.hpp" for each in ("fencing_token", "log_kind", "loss_reason", "session_defaults"))
 # A backend that cannot be a store, such as RabbitMQ, has four folders:
 # - src/protocol/NAME: a core of its own, on the waiters, the lease, the closing and the outage of src/protocol/core.
 # - src/NAME: the client, and a link, which is an interface with rules in its header (src/rabbitmq/broker_link.hpp).
@@ -109,56 +106,28 @@ def inside(root, folder, arrows):
 # reference, and promises. The tables RULES in names.py and KINDS in guarantees.py check the last two.
 LAYERS = {
     "src/protocol": Layer((), ()),  # each file is in a folder
-    **{f"src/protocol/{each}": Layer((*inside("protocol", each, CORE), *COMMON), SYSTEM_ONLY) for each in CORE},
+    **{f"src/protocol/{each}": Layer((*inside("protocol", each, CORE), *COMMON, *VALUES), SYSTEM_ONLY) for each in CORE},
     "src/platform": Layer(PLATFORM, ("boost/asio/", *SYSTEM_ONLY)),
     "src/platform/linux": Layer((*PLATFORM, "platform/linux/"), ("boost/asio/", *SYSTEM_ONLY)),
-    "src/net": Layer(("net/", *PLATFORM, *LOG, *COMMON), ("boost/",)),
-    **{
-        f"src/consul/{each}": Layer(
-            (
-                *inside("consul", each, CLIENT),
-                *("consul/net_names.hpp", "lifetime/tally.hpp", *PLATFORM, "holdfast/consul/", *COMMON),
-            ),
-            ("boost/",),
-        )
-        for each in CLIENT
-    },
+    "src/net": Layer(("net/", *PLATFORM, *LOG, *COMMON)),
+    **{f"src/consul/{each}": Layer((*inside("consul", each, CLIENT), *BESIDE_CLIENT)) for each in CLIENT},
     "src/lifetime": Layer(("lifetime/", *PLATFORM, *OPERATIONS, *LOG, HISTOGRAM), ("boost/asio/", *SYSTEM_ONLY)),
-    "src/consul": Layer(
-        ("consul/", "net/", "lifetime/", *PLATFORM, "holdfast/consul/", "holdfast/version.hpp", *LOG, *COMMON), ("boost/",)
-    ),
-    "src/rabbitmq": Layer(
-        (
-            *("rabbitmq/", "protocol/", "net/", "lifetime/", *PLATFORM, "holdfast/rabbitmq/"),
-            *(BROKER, "holdfast/version.hpp", *LOG, *COMMON),
-        ),
-        ("boost/",),
-    ),
-    "include/holdfast/rabbitmq": Layer(("holdfast/rabbitmq/", BUILD, BROKER, *HOLDS, *OPERATIONS, *LOG, *COMMON), ("boost/",)),
-    "include/holdfast/consul": Layer(("holdfast/consul/", BUILD, HISTOGRAM, *OPERATIONS, *LOG, *COMMON), ("boost/",)),
-    "include/holdfast/testing": Layer(("holdfast/testing/", "holdfast/consul/", BUILD, *COMMON), ("boost/",)),
-    "src/testing": Layer(("testing/", "holdfast/testing/", "holdfast/consul/", "consul/", "net/", "lifetime/", *COMMON), ("boost/",)),
-    "src/rabbitmq_runtime": Layer(
-        ("rabbitmq_runtime/", "rabbitmq/", "runtime/", "protocol/", "lifetime/", "holdfast/"), ("boost/",)
-    ),
-    "src/testing/broker": Layer(
-        ("testing/", "holdfast/testing/", "rabbitmq/", "net/", "lifetime/", *COMMON), ("boost/",)
-    ),
-    "src/runtime": Layer(
-        ("runtime/", "protocol/", "consul/", "net/", "lifetime/", *PLATFORM, "holdfast/"), ("boost/",)
-    ),
-    "src/local": Layer(("local/", "runtime/", "protocol/", "lifetime/", "holdfast/"), ("boost/",)),
-    "src/cli": Layer(("cli/", "holdfast/", "CLI/"), ("boost/",)),
-    "src/cli/guard": Layer(("cli/", "platform/linux/boot_clock.hpp", "holdfast/"), ("boost/",)),  # it needs no library
-    "src": Layer(("holdfast/",), ("boost/",)),
-    "include/holdfast": Layer(("holdfast/",), ("boost/",)),
+    "src/consul": Layer(("consul/", "net/", "lifetime/", *PLATFORM, "holdfast/consul/", VERSION, *LOG, *COMMON)),
+    "src/rabbitmq": Layer(("rabbitmq/", "protocol/", "net/", "lifetime/", *PLATFORM, "holdfast/rabbitmq/", BROKER, VERSION,
+                           *LOG, *COMMON)),
+    "include/holdfast/rabbitmq": Layer(("holdfast/rabbitmq/", BUILD, BROKER, *HOLDS, *OPERATIONS, *LOG, *COMMON)),
+    "include/holdfast/consul": Layer(("holdfast/consul/", BUILD, HISTOGRAM, *OPERATIONS, *LOG, *COMMON)),
+    "include/holdfast/testing": Layer(("holdfast/testing/", "holdfast/consul/", BUILD, *COMMON)),
+    "src/testing": Layer(("testing/", "holdfast/testing/", "holdfast/consul/", "consul/", "net/", "lifetime/", *COMMON)),
+    "src/rabbitmq_runtime": Layer(("rabbitmq_runtime/", "rabbitmq/", "runtime/", "protocol/", "lifetime/", "holdfast/")),
+    "src/testing/broker": Layer(("testing/", "holdfast/testing/", "rabbitmq/", "net/", "lifetime/", *COMMON)),
+    "src/runtime": Layer(("runtime/", "protocol/", "consul/", "net/", "lifetime/", *PLATFORM, "holdfast/")),
+    "src/local": Layer(("local/", "runtime/", "protocol/", "lifetime/", "holdfast/")),
+    "src/cli": Layer(("cli/", "holdfast/", "CLI/")),
+    "src/cli/guard": Layer(("cli/", "platform/linux/boot_clock.hpp", "holdfast/")),  # it needs no library
+    "src": Layer(("holdfast/",)),
+    "include/holdfast": Layer(("holdfast/",)),
 }
-
-# The core uses these values of the public interface. Each header holds one struct or enum only, and is checked to
-# include no other header of ours but those in ANYWHERE, and no Asio.
-VALUES = {f"holdfast/{each}.hpp" for each in ("fencing_token", "log_kind", "loss_reason", "session_defaults")}
-for each in CORE:
-    LAYERS[f"src/protocol/{each}"].ours += tuple(VALUES)
 
 
 def layer_of(path):
@@ -187,8 +156,7 @@ def problems(files):
         layer = LAYERS[folder]
         for match in INCLUDE.finditer(text):
             name = resolve(path, match[2], files)
-            line = text.count("\n", 0, match.start()) + 1
-            where = f"{path}:{line}: {folder} must not include {name}"
+            where = f"{path}:{line_of(text, match.start())}: {folder} must not include {name}"
             if name in ANYWHERE and path.removeprefix("include/") not in ANYWHERE:
                 continue
             if path.startswith("include/") and NO_HEAVY.match(name):
@@ -203,28 +171,22 @@ def problems(files):
                 yield f"{where}: the library cancels by itself, without awaitable operators"
             elif path[len("include/") :] in VALUES and name.startswith(("holdfast/", "boost/asio")):
                 yield f"{where}: the pure core includes this header"
-            elif name not in STANDARD and SYSTEM.fullmatch(name):
+            elif SYSTEM.fullmatch(name) and not STANDARD.fullmatch(name):
                 if not path.startswith(SYSTEM_USERS):
                     yield f"{where}: headers of the system are for {', '.join(SYSTEM_USERS)}"
             elif name.startswith(("platform/linux/", "platform/portable/")) and folder not in VERSIONS_USERS:
                 yield f"{where}: the build chooses the version of src/platform"
             elif name.startswith("boost/"):
-                if name.startswith("boost/json") and path in JSON_USERS:
-                    continue
-                if not name.startswith(layer.boost):
+                if not name.startswith(layer.boost) and not (name.startswith("boost/json") and path in JSON_USERS):
                     yield f"{where}: of Boost it may use {', '.join(layer.boost)}"
-            elif name.startswith(layer.ours) or name in STANDARD:
-                continue
-            else:
+            elif not name.startswith(layer.ours) and not STANDARD.fullmatch(name):
                 yield f"{where}: of ours it may use {', '.join(layer.ours)}"
         if not path.startswith(SYSTEM_USERS):
             for match in SYSTEM_CALL.finditer(text):
-                line = text.count("\n", 0, match.start()) + 1
-                yield f"{path}:{line}: calls the system, which is for {', '.join(SYSTEM_USERS)}"
+                yield f"{path}:{line_of(text, match.start())}: calls the system, which is for {', '.join(SYSTEM_USERS)}"
         if path.startswith("src/protocol/"):
             for match in QUESTION_THAT_ACTS.finditer(text):
-                line = text.count("\n", 0, match.start()) + 1
-                yield f"{path}:{line}: a question, which is const, gets a time or a `moment`, and no context"
+                yield f"{path}:{line_of(text, match.start())}: a question, which is const, gets a time or a `moment`, and no context"
 
 
 GOOD = {
@@ -250,63 +212,58 @@ GOOD = {
     "include/holdfast/loss_reason.hpp": "#include <holdfast/detail/export.hpp>\n#include <string_view>\n",
 }
 
-BAD = {
-    "asio in the core": ("src/protocol/core/a.cpp", "#include <boost/asio/post.hpp>"),
-    "JSON in a header of the core": ("src/protocol/core/a.hpp", "#include <boost/json/value.hpp>"),
-    "JSON elsewhere in the core": ("src/protocol/core/z.cpp", "#include <boost/json/value.hpp>"),
-    "consul in the core": ("src/protocol/core/a.cpp", "#include <holdfast/consul/kv.hpp>"),
-    "private consul in the core": ("src/protocol/core/a.cpp", '#include "consul/encoding/url.hpp"'),
-    "runtime in the core": ("src/protocol/core/a.cpp", '#  include "runtime/driver.hpp"'),
-    "a folder above in the core": ("src/protocol/core/a.hpp", '#include "protocol/pool/pool.hpp"'),
-    "a folder beside in the core": ("src/protocol/election/a.hpp", '#include "protocol/pool/pool.hpp"'),
-    "a file in no folder of the core": ("src/protocol/a.hpp", '#include "protocol/base/time.hpp"'),
-    "a folder above in the client": ("src/consul/encoding/a.hpp", '#include "consul/connections/proxy.hpp"'),
-    "HTTP below the client": ("src/net/a.hpp", '#include "consul/encoding/http.hpp"'),
-    "public interface in the core": ("src/protocol/core/a.cpp", "#include <holdfast/semaphore.hpp>"),
-    "the client in the lifetime of contexts": ("src/lifetime/a.cpp", '#include "consul/encoding/url.hpp"'),
-    "the system in the client": ("src/consul/a.cpp", "#include <sys/socket.h>"),
-    "the system in the core": ("src/protocol/core/a.cpp", "#include <time.h>"),
-    "the system in a public header": ("include/holdfast/a.hpp", "#include <unistd.h>"),
-    "the system in the portable version": ("src/platform/portable/a.cpp", "#include <pthread.h>"),
-    "the system in an interface": ("src/platform/a.hpp", "#include <linux/magic.h>"),
-    "the system elsewhere in the program": ("src/cli/a.cpp", "#include <signal.h>"),
-    "a call of the system without its header": ("src/net/a.cpp", "const auto t = ::timegm(&end);"),
-    "Windows": ("src/net/a.cpp", "#include <windows.h>"),
-    "a descriptor of POSIX": ("src/lifetime/a.cpp", "#include <boost/asio/posix/stream_descriptor.hpp>"),
-    "a version chosen by an include": ("src/runtime/a.cpp", '#include "platform/linux/boot_clock.hpp"'),
-    "the other version": ("src/platform/portable/a.cpp", '#include "platform/linux/boot_clock.hpp"'),
-    "a folder above the lowest": ("src/platform/a.hpp", '#include "lifetime/process_mark.hpp"'),
-    "the platform in the core": ("src/protocol/core/a.cpp", '#include "platform/clocks.hpp"'),
-    "the platform in the program": ("src/cli/a.cpp", '#include "platform/clocks.hpp"'),
-    "protocol in the client": ("src/consul/a.cpp", '#include "protocol/pool/plan.hpp"'),
-    "runtime in the client": ("src/consul/a.cpp", '#include "runtime/driver.hpp"'),
-    "semaphore in the client": ("src/consul/a.cpp", "#include <holdfast/semaphore.hpp>"),
-    "semaphore in the client's headers": ("include/holdfast/consul/a.hpp", "#include <holdfast/slot.hpp>"),
-    "Beast in a public header": ("include/holdfast/consul/a.hpp", "#include <boost/beast/http.hpp>"),
-    "JSON in a public header": ("include/holdfast/a.hpp", "#include <boost/json.hpp>"),
-    "OpenSSL in a public header": ("include/holdfast/consul/a.hpp", "#include <boost/asio/ssl/context.hpp>"),
-    "OpenSSL elsewhere in the client": ("src/consul/a.cpp", "#include <openssl/ssl.h>"),
-    "private code in a public header": ("include/holdfast/a.hpp", '#include "runtime/driver.hpp"'),
-    "rabbitmq-c elsewhere": ("src/rabbitmq/frame.hpp", "#include <amqp.h>"),
-    "newer rabbitmq-c elsewhere": ("src/rabbitmq/frame.hpp", "#include <rabbitmq-c/amqp.h>"),
-    "consul in the client of RabbitMQ": ("src/rabbitmq/a.cpp", '#include "consul/encoding/url.hpp"'),
-    "runtime in the client of RabbitMQ": ("src/rabbitmq/a.cpp", '#include "runtime/shell.hpp"'),
-    "the driver in the client of RabbitMQ": (
-        "src/rabbitmq/a.cpp",
-        '#include "rabbitmq_runtime/broker_driver.hpp"',
-    ),
-    "consul in the driver of RabbitMQ": ("src/rabbitmq_runtime/a.cpp", '#include "consul/encoding/url.hpp"'),
-    "RabbitMQ in the runtime": ("src/runtime/a.cpp", '#include "rabbitmq/broker_link.hpp"'),
-    "the client of RabbitMQ in that of Consul": ("src/consul/a.cpp", '#include "rabbitmq/address.hpp"'),
-    "consul in the model of RabbitMQ": ("src/testing/broker/a.cpp", '#include "consul/encoding/url.hpp"'),
-    "rabbitmq in the model of Consul": ("src/testing/a.cpp", '#include "rabbitmq/method.hpp"'),
-    "operators in the library": (
-        "src/runtime/a.cpp",
-        "#include <boost/asio/experimental/awaitable_operators.hpp>",
-    ),
-    "asio in a value header": ("include/holdfast/loss_reason.hpp", "#include <boost/asio/post.hpp>"),
-    "private code in the command line": ("src/cli/a.cpp", '#include "runtime/driver.hpp"'),
-    "a question that may act": ("src/protocol/core/a.hpp", "bool is_due(context& ctx, int n) const;"),
-    "the file beside, in the wrong layer": ("src/consul/a.cpp", '#include "../protocol/plan.hpp"'),
-}
-PLANTED = [(path, "", text + "\n", f"{path}:1: ") for path, text in BAD.values()]
+# Each mistake has a name, a path and the file's text.
+BAD = [
+    ("asio in the core", "src/protocol/core/a.cpp", "#include <boost/asio/post.hpp>"),
+    ("JSON in a header of the core", "src/protocol/core/a.hpp", "#include <boost/json/value.hpp>"),
+    ("JSON elsewhere in the core", "src/protocol/core/z.cpp", "#include <boost/json/value.hpp>"),
+    ("consul in the core", "src/protocol/core/a.cpp", "#include <holdfast/consul/kv.hpp>"),
+    ("private consul in the core", "src/protocol/core/a.cpp", '#include "consul/encoding/url.hpp"'),
+    ("runtime in the core", "src/protocol/core/a.cpp", '#  include "runtime/driver.hpp"'),
+    ("a folder above in the core", "src/protocol/core/a.hpp", '#include "protocol/pool/pool.hpp"'),
+    ("a folder beside in the core", "src/protocol/election/a.hpp", '#include "protocol/pool/pool.hpp"'),
+    ("a file in no folder of the core", "src/protocol/a.hpp", '#include "protocol/base/time.hpp"'),
+    ("a folder above in the client", "src/consul/encoding/a.hpp", '#include "consul/connections/proxy.hpp"'),
+    ("HTTP below the client", "src/net/a.hpp", '#include "consul/encoding/http.hpp"'),
+    ("public interface in the core", "src/protocol/core/a.cpp", "#include <holdfast/semaphore.hpp>"),
+    ("the client in the lifetime of contexts", "src/lifetime/a.cpp", '#include "consul/encoding/url.hpp"'),
+    ("the system in the client", "src/consul/a.cpp", "#include <sys/socket.h>"),
+    ("the system in the core", "src/protocol/core/a.cpp", "#include <time.h>"),
+    ("the system in a public header", "include/holdfast/a.hpp", "#include <unistd.h>"),
+    ("the system in the portable version", "src/platform/portable/a.cpp", "#include <pthread.h>"),
+    ("the system in an interface", "src/platform/a.hpp", "#include <linux/magic.h>"),
+    ("the system elsewhere in the program", "src/cli/a.cpp", "#include <signal.h>"),
+    ("a call of the system without its header", "src/net/a.cpp", "const auto t = ::timegm(&end);"),
+    ("Windows", "src/net/a.cpp", "#include <windows.h>"),
+    ("a descriptor of POSIX", "src/lifetime/a.cpp", "#include <boost/asio/posix/stream_descriptor.hpp>"),
+    ("a version chosen by an include", "src/runtime/a.cpp", '#include "platform/linux/boot_clock.hpp"'),
+    ("the other version", "src/platform/portable/a.cpp", '#include "platform/linux/boot_clock.hpp"'),
+    ("a folder above the lowest", "src/platform/a.hpp", '#include "lifetime/process_mark.hpp"'),
+    ("the platform in the core", "src/protocol/core/a.cpp", '#include "platform/clocks.hpp"'),
+    ("the platform in the program", "src/cli/a.cpp", '#include "platform/clocks.hpp"'),
+    ("protocol in the client", "src/consul/a.cpp", '#include "protocol/pool/plan.hpp"'),
+    ("runtime in the client", "src/consul/a.cpp", '#include "runtime/driver.hpp"'),
+    ("semaphore in the client", "src/consul/a.cpp", "#include <holdfast/semaphore.hpp>"),
+    ("semaphore in the client's headers", "include/holdfast/consul/a.hpp", "#include <holdfast/slot.hpp>"),
+    ("Beast in a public header", "include/holdfast/consul/a.hpp", "#include <boost/beast/http.hpp>"),
+    ("JSON in a public header", "include/holdfast/a.hpp", "#include <boost/json.hpp>"),
+    ("OpenSSL in a public header", "include/holdfast/consul/a.hpp", "#include <boost/asio/ssl/context.hpp>"),
+    ("OpenSSL elsewhere in the client", "src/consul/a.cpp", "#include <openssl/ssl.h>"),
+    ("private code in a public header", "include/holdfast/a.hpp", '#include "runtime/driver.hpp"'),
+    ("rabbitmq-c elsewhere", "src/rabbitmq/frame.hpp", "#include <amqp.h>"),
+    ("newer rabbitmq-c elsewhere", "src/rabbitmq/frame.hpp", "#include <rabbitmq-c/amqp.h>"),
+    ("consul in the client of RabbitMQ", "src/rabbitmq/a.cpp", '#include "consul/encoding/url.hpp"'),
+    ("runtime in the client of RabbitMQ", "src/rabbitmq/a.cpp", '#include "runtime/shell.hpp"'),
+    ("the driver in the client of RabbitMQ", "src/rabbitmq/a.cpp", '#include "rabbitmq_runtime/broker_driver.hpp"'),
+    ("consul in the driver of RabbitMQ", "src/rabbitmq_runtime/a.cpp", '#include "consul/encoding/url.hpp"'),
+    ("RabbitMQ in the runtime", "src/runtime/a.cpp", '#include "rabbitmq/broker_link.hpp"'),
+    ("the client of RabbitMQ in that of Consul", "src/consul/a.cpp", '#include "rabbitmq/address.hpp"'),
+    ("consul in the model of RabbitMQ", "src/testing/broker/a.cpp", '#include "consul/encoding/url.hpp"'),
+    ("rabbitmq in the model of Consul", "src/testing/a.cpp", '#include "rabbitmq/method.hpp"'),
+    ("operators in the library", "src/runtime/a.cpp", "#include <boost/asio/experimental/awaitable_operators.hpp>"),
+    ("asio in a value header", "include/holdfast/loss_reason.hpp", "#include <boost/asio/post.hpp>"),
+    ("private code in the command line", "src/cli/a.cpp", '#include "runtime/driver.hpp"'),
+    ("a question that may act", "src/protocol/core/a.hpp", "bool is_due(context& ctx, int n) const;"),
+    ("the file beside, in the wrong layer", "src/consul/a.cpp", '#include "../protocol/plan.hpp"'),
+]
+PLANTED = [(path, "", text + "\n", f"{path}:1: ") for _, path, text in BAD]
