@@ -52,7 +52,7 @@ def run(build):
 
 
 def export(build, profile, *words):
-    """What llvm-cov says of include/ and src/. The build names files by paths that begin in its folder."""
+    """Returns llvm-cov's report of include/ and src/. The build names files by paths that begin in its folder."""
     objects = [word for name in PROGRAMS for word in ("-object", build / "test" / name)]
     ours = [os.path.relpath(ROOT / folder, build) for folder in ("include", "src")]
     command = [tool("llvm-cov"), "export", *words, f"-instr-profile={profile}", *objects[1:], *ours]
