@@ -8,8 +8,8 @@ import re
 import subprocess
 import tempfile
 
-# The first line of a script, or the line that a file has instead if it is only sourced.
-SHELL = re.compile(r"#!.*\b(sh|bash|dash)\b|# shellcheck shell=")
+# The first line of a script, or the line that a file has in its first comments if it is only sourced.
+SHELL = re.compile(r"#!.*\b(sh|bash|dash)\b|((#(?!!).*)?\n)*# shellcheck shell=")
 
 
 def problems(files):
@@ -18,9 +18,7 @@ def problems(files):
         yield "scripts: no shell script was found"
         return
     with tempfile.TemporaryDirectory() as folder:
-        for path, text in files.items():
-            if path not in scripts and not path.startswith("scripts/"):  # there are files that scripts include
-                continue
+        for path, text in scripts.items():
             (pathlib.Path(folder) / path).parent.mkdir(parents=True, exist_ok=True)
             (pathlib.Path(folder) / path).write_text(text, encoding="utf-8")
         words = ["shellcheck", "--external-sources", "--format=gcc", *scripts]
@@ -35,5 +33,5 @@ PLANTED = [
     ("good", "#!/bin/sh", "", "no shell script"),
     ("scripts/bad", "", "#!/bin/sh\nrm $1\n", "scripts/bad:2:"),
     ("scripts/bad", "", "#!/usr/bin/env bash\nrm $1\n", "scripts/bad:2:"),
-    ("scripts/bad", "", "# shellcheck shell=sh\nf() { rm $1; }\n", "scripts/bad:2:"),
+    ("scripts/bad", "", "# x\n\n# shellcheck shell=sh\nf() { rm $1; }\n", "scripts/bad:4:"),
 ]
