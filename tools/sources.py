@@ -27,6 +27,17 @@ _CPP_PIECE = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
+_NO_CODE = re.compile(
+    r"""//[^\n]*
+      | /\*.*?\*/
+      | (?:u8|[uUL])?R"(?P<delimiter>[^()\\\s]{0,16})\(.*?\)(?P=delimiter)"
+      | "(?:\\.|[^"\\\n])*"
+      | (?<![0-9A-Fa-f])'(?:\\.|[^'\\\n])+'
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\\\n]|\\.|\\\n)*", re.MULTILINE)
+
 
 class Comment(NamedTuple):
     line: int  # where it begins, counted from 1
@@ -60,6 +71,21 @@ def enumerators(text, enum):
 
 def line_of(text, position):
     return text.count("\n", 0, position) + 1
+
+
+def without_noise(text):
+    """C++ with blanks in place of comments and literals. A string is left as "". Each character keeps its place."""
+
+    def blank(match):
+        spaces = re.sub(r"[^\n]", " ", match[0])
+        is_string = match[0].endswith('"') and not match[0].startswith("/")
+        return '""' + spaces[2:] if is_string else spaces
+
+    return _NO_CODE.sub(blank, text)
+
+
+def without_directives(text):
+    return _DIRECTIVE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
 
 
 def _cpp_pieces(text):

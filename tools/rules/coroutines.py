@@ -10,6 +10,8 @@ import bisect
 import functools
 import re
 
+import sources
+
 RULES = {
     "condition": "co_await in a condition: await into a local first",
     "braces": "a braced argument or temporary in a statement that awaits: name it, and move it in",
@@ -24,34 +26,11 @@ RULES = {
 OPENING = {"(": ")", "[": "]", "{": "}"}
 CLOSING = {close: open_ for open_, close in OPENING.items()}
 
-NOISE = re.compile(
-    r"""//[^\n]*
-      | /\*.*?\*/
-      | (?:u8|[uUL])?R"(?P<delimiter>[^()\\\s]{0,16})\(.*?\)(?P=delimiter)"
-      | "(?:\\.|[^"\\\n])*"
-      | (?<![0-9A-Fa-f])'(?:\\.|[^'\\\n])+'
-      | ^[ \t]*\#(?:\\\n|[^\n])*
-    """,
-    re.VERBOSE | re.DOTALL | re.MULTILINE,
-)
-
-
-def without_noise(text):
-    """Blanks out comments, literals and directives; every character keeps its place."""
-
-    def blank(match):
-        spaces = re.sub(r"[^\n]", " ", match[0])
-        is_string = match[0].endswith('"') and not match[0].startswith(("/", "#"))
-        return '""' + spaces[2:] if is_string and len(spaces) >= 2 and "\n" not in spaces[:2] else spaces
-
-    return NOISE.sub(blank, text)
-
-
 class Source:
     """The text of a file and its tree of brackets."""
 
     def __init__(self, text):
-        self.text = without_noise(text)
+        self.text = sources.without_directives(sources.without_noise(text))
         self.match = {}  # each bracket's position -> its partner's
         self.parent = {}  # an opening bracket's position -> the one around it, or None
         self.opens = []  # positions of opening brackets, in order
@@ -65,9 +44,7 @@ class Source:
                 self.match[i] = stack[-1]
                 self.match[stack.pop()] = i
         self.is_block = {i: self._opens_block(i) for i in self.opens if self.text[i] == "{"}
-
-    def line(self, position):
-        return self.text.count("\n", 0, position) + 1
+        self.lambda_bodies = {self.lambda_body(i) for i in self.opens if self.text[i] == "["}
 
     def end(self, opening):
         return self.match.get(opening, len(self.text))
@@ -78,6 +55,13 @@ class Source:
         while at >= 0 and self.end(self.opens[at]) < position:
             at -= 1
         return self.opens[at] if at >= 0 else None
+
+    def brackets_in_statement(self, position):
+        """The brackets around a position, from the innermost one, up to the block that contains the statement."""
+        bracket = self.around(position)
+        while bracket is not None and not self.is_block.get(bracket, False):
+            yield bracket
+            bracket = self.parent[bracket]
 
     def before(self, position):
         """The text before a position, back to the last thing that ends a statement."""
@@ -120,7 +104,7 @@ class Source:
         while i < end:
             if self.text[i] in OPENING:
                 closing = self.end(i)
-                is_statement = self.is_block.get(i, False) and not self._is_lambda_body(i)
+                is_statement = self.is_block.get(i, False) and i not in self.lambda_bodies
                 if is_statement and closing < position:
                     start = closing + 1
                 elif is_statement:
@@ -140,13 +124,6 @@ class Source:
                 break
             start = closing + 1
         return start, end
-
-    def _is_lambda_body(self, brace):
-        return any(self.lambda_body(i) == brace for i in self._lambda_candidates(brace))
-
-    def _lambda_candidates(self, brace):
-        at = bisect.bisect_left(self.opens, brace)
-        return [i for i in self.opens[max(0, at - 40) : at] if self.text[i] == "["]
 
     def lambda_body(self, bracket):
         """The position of the { of the lambda that begins at a bracket, or None."""
@@ -169,21 +146,15 @@ class Source:
 
 
 def captures_by_value(captures):
-    depth, item, items = 0, "", []
-    for c in captures:
-        depth += (c in "([{") - (c in ")]}")
-        if c == "," and depth == 0:
-            items.append(item)
-            item = ""
-        else:
-            item += c
-    items.append(item)
-    return any(i.strip() and not i.strip().startswith("&") and i.strip() != "this" for i in items)
+    innermost = re.compile(r"\([^][(){}]*\)|\[[^][(){}]*\]|\{[^][(){}]*\}")
+    while innermost.search(captures):
+        captures = innermost.sub("", captures)
+    items = [item.strip() for item in captures.split(",")]
+    return any(item and not item.startswith("&") and item != "this" for item in items)
 
 
 def in_condition(source, position):
-    bracket = source.around(position)
-    while bracket is not None and not source.is_block.get(bracket, False):
+    for bracket in source.brackets_in_statement(position):
         keyword = re.search(r"\b(if|while|switch|for)\b(?:\s*constexpr)?$", source.text[:bracket].rstrip())
         if source.text[bracket] == "(" and keyword:
             inside = source.text[bracket + 1 : source.end(bracket)]
@@ -191,17 +162,11 @@ def in_condition(source, position):
                 # The first part may await: an init-statement, or the range.
                 return ";" in inside and source.text.find(";", bracket) < position
             return source.text.rfind(";", position, source.end(bracket)) < 0
-        bracket = source.parent[bracket]
     return False
 
 
 def in_initialiser(source, position):
-    bracket = source.around(position)
-    while bracket is not None and not source.is_block.get(bracket, False):
-        if source.text[bracket] == "{":
-            return True
-        bracket = source.parent[bracket]
-    return False
+    return any(source.text[bracket] == "{" for bracket in source.brackets_in_statement(position))
 
 
 def check_awaits(source, report):
@@ -247,7 +212,7 @@ def problems_of(text):
     found = set()
 
     def report(position, rule):
-        found.add((source.line(position), rule))
+        found.add((sources.line_of(source.text, position), rule))
 
     check_awaits(source, report)
     check_locks(source, report)
@@ -332,6 +297,7 @@ asio::awaitable<void> good(std::vector<task> tasks) {
   /* co_await (c ? f() : g()) */
   co_await co_spawn(ex, [&]() -> awaitable<void> { auto t = T{1}; auto u = c ? 1 : 2; co_await g(u); }, use_awaitable);
   co_await co_spawn(ex, [&a, this] { return run(a); }, use_awaitable);
+  co_await co_spawn(ex, [&a = f(g(1), 2)] { return run(a); }, use_awaitable);
   co_spawn(ex, [p = sp, n]() mutable -> awaitable<void> { co_await g(*p, n); }, asio::detached);
   auto named = [p = sp](auto h) { p->go(std::move(h)); };
   co_await async_initiate<T, S>(std::move(named), token);

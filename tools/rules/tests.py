@@ -10,14 +10,13 @@ nothing has a line `// no expectation: REASON` in its body."""
 import functools
 import re
 
+import sources
+
 # These folders contain tests that fail on purpose.
 LEFT_OUT = ("test/victims/",)
 EXPECTATION = re.compile(r"\b(?:BOOST_(?:TEST|TEST_REQUIRE|CHECK\w*|REQUIRE\w*|ERROR|FAIL)|static_assert)\s*\(")
 EXCUSE = re.compile(r"// no expectation: \S")
-# The parts that are no code: comments, raw strings, strings, characters. A quote after a digit is a part of a number.
-NO_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:[^"\\\n]|\\.)*"|(?<!\w)\'(?:[^\'\\\n]|\\.)+\'', re.DOTALL)
 MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(((?:[^\\\n]|\\.|\\\n)*)", re.MULTILINE)
-DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\\\n]|\\.|\\\n)*", re.MULTILINE)
 NAME = re.compile(r"\b(\w+)\s*(?:<[^<>;(){}]*>\s*)?\(")
 CASES = {"BOOST_AUTO_TEST_CASE", "BOOST_FIXTURE_TEST_CASE", "BOOST_AUTO_TEST_CASE_TEMPLATE"}
 KEYWORDS = {"if", "for", "while", "switch", "catch", "return", "constexpr"}
@@ -25,11 +24,6 @@ KEYWORDS = {"if", "for", "while", "switch", "catch", "return", "constexpr"}
 CHECKS = re.compile(r"check|expect|EXPECT|require|judge")
 # The text that may stand between the parameters of a function and its body.
 BEFORE_BODY = re.compile(r"\s*(?:const\b|noexcept\b|override\b|final\b|->\s*[\w:<>,&* ]+?|\s)*(?=\{)")
-
-
-def blank(text):
-    """The text with blanks in place of the parts that are no code. Lines keep their lengths."""
-    return NO_CODE.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
 
 
 def closing(text, at):
@@ -62,9 +56,9 @@ def parsed(text):
 class File:
     def __init__(self, text):
         self.text = text
-        code = blank(text)
+        code = sources.without_noise(text)
         self.macros = {m[1]: m[2] for m in MACRO.finditer(code)}
-        self.code = DIRECTIVE.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), code)
+        self.code = sources.without_directives(code)
         self.functions = list(definitions(self.code))
 
     def helpers(self, cases):
