@@ -86,7 +86,7 @@ def man_page(all_commands):
             ".Pp", "Run at most three reports in the whole cluster:",
             ".Dl holdfast run -n 3 service/db \\-\\- ./report \\-\\-day=today", ".Sh SEE ALSO", ".Xr flock 1 ,",
             ".Xr timeout 1"]
-    return "\n".join(line.replace(f".Dd {DATE}", ".Dd November 26, 2026") for line in out) + "\n"
+    return "\n".join(out) + "\n"
 
 
 def bash(all_commands):

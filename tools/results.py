@@ -27,8 +27,6 @@ usage: results.py                    checks the documents and the results files;
                                      records a row. COMMIT is what `begin` has printed. RESULTS is CTest's JUnit XML in
                                      the build folder. SECONDS and BUILT are the times of the tests and of the build
 
-       results.py show FILE          prints the tables of what test/rabbitmq/faults.py or clusters.py has written
-
        results.py --self-test        shows that the checks can fail
 """
 
@@ -852,9 +850,6 @@ def main(words):
         return passed(*words[1:])
     if len(words) == 7 and words[0] == "add" and words[1] in FILES:
         return add(*words[1:])
-    if len(words) == 2 and words[0] == "show":
-        by_version = json.loads(pathlib.Path(words[1]).read_text(encoding="utf-8"))
-        return print("\n\n".join(table(by_version) for table in OF_FAULTS.values()))
     print(__doc__.strip())
     return 0 if words in (["-h"], ["--help"]) else 2
 
