@@ -28,25 +28,20 @@ import subprocess
 import sys
 import tempfile
 
+from readme_install import ROOT, Failure, expect
 from rules.exports import SHARED
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIBRARIES = ("holdfast", "holdfast_rabbitmq")
 OPTIONS = ("-G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG='-g -Og' -DCMAKE_UNITY_BUILD=ON"
            " -DBUILD_SHARED_LIBS=ON -DHOLDFAST_RABBITMQ=ON -DHOLDFAST_TESTING=OFF -DHOLDFAST_BUILD_TESTS=OFF"
            " -DHOLDFAST_BUILD_EXAMPLES=OFF -DHOLDFAST_BUILD_PROGRAM=OFF")
 
 
-class Failure(Exception):
-    pass
-
-
 def run(command, folder=ROOT, accepted=(0,)):
     """Runs a command as a shell does. Returns its exit status and its output."""
     done = subprocess.run(["sh", "-c", command], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
-    if done.returncode not in accepted:
-        raise Failure(f"{command}\nended with {done.returncode}:\n{done.stdout[-5000:]}")
+    expect(done.returncode in accepted, f"{command}\nended with {done.returncode}:\n{done.stdout[-5000:]}")
     return done.returncode, done.stdout
 
 
@@ -66,8 +61,7 @@ def compare(old, new, work):
     rules.write_text(SUPPRESSIONS, encoding="utf-8")
     status, said = run(f"abidiff --no-added-syms --fail-no-debug-info --suppressions '{rules}'"
                        f" --headers-dir1 '{old[1]}' --headers-dir2 '{new[1]}' '{old[0]}' '{new[0]}'", accepted=range(16))
-    if status & 3:
-        raise Failure(f"abidiff ended with {status}:\n{said}")
+    expect(not status & 3, f"abidiff ended with {status}:\n{said}")
     return said if status & 12 else ""
 
 
@@ -112,8 +106,7 @@ def small_library(folder, changes):
     shutil.copy(ROOT / SOURCE, folder / SOURCE)
     for file, text, other in changes:
         before = (folder / file).read_text(encoding="utf-8")
-        if before.count(text) != 1:
-            raise Failure(f"{file} does not have {text!r} once")
+        expect(before.count(text) == 1, f"{file} does not have {text!r} once")
         (folder / file).write_text(before.replace(text, other), encoding="utf-8")
     run(f"${{CXX:-g++}} -std=c++20 -g -Og -fPIC -shared -fvisibility=hidden -fvisibility-inlines-hidden -I '{folder}/include'"
         f" '{folder / SOURCE}' -o '{folder}/libsmall.so'")

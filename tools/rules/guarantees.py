@@ -1,7 +1,8 @@
 # SPDX-FileCopyrightText: The holdfast authors
 # SPDX-License-Identifier: BSL-1.0
 
-"""Checks that doc/explanation/guarantees.md and the checkers of the tests speak of the same guarantees, each of which is checked.
+"""Checks that doc/explanation/guarantees.md and the checkers of the tests speak of the same guarantees, and that each is
+checked.
 
 A guarantee is checked where code calls `object(guarantee::NAME, ...)`, or `object(promise::NAME, ...)` for those of the
 semaphore on RabbitMQ. Comments, strings, lists of names, comparisons and printing are no checks, nor is code that is
@@ -10,6 +11,8 @@ switched off by `#if 0` or `if (false)`. Each test `SUITE/CASE` that the documen
 import pathlib
 import re
 
+import sources
+
 # The enumeration of the guarantees, the letter before their numbers in the document, and the enumeration's file.
 KINDS = [("guarantee", "G", "test/support/guarantee.hpp"), ("promise", "R", "test/sim/support/broker_model.hpp")]
 
@@ -17,8 +20,7 @@ KINDS = [("guarantee", "G", "test/support/guarantee.hpp"), ("promise", "R", "tes
 def code(text):
     """The text without comments, strings and code that is switched off. All lines keep their places."""
     blank = lambda match: re.sub(r"[^\n]", " ", match[0])
-    strings = r'R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\''
-    text = re.sub(r"//[^\n]*|/\*.*?\*/|" + strings, blank, text, flags=re.DOTALL)
+    text = sources.without_noise(text)
     text = re.sub(r"^#if 0\b.*?^#(?:endif|else|elif)\b", blank, text, flags=re.DOTALL | re.MULTILINE)
     return re.sub(r"\bif (?:constexpr )?\((?:false|0)\)[^;]*;", blank, text)
 
@@ -27,7 +29,7 @@ def checks(text, enum):
     """The guarantees that this code checks, each with its line."""
     text = code(text)
     for match in re.finditer(rf"\bobject\(\s*{enum}::(\w+)\s*,", text):
-        yield match[1], text.count("\n", 0, match.start()) + 1
+        yield match[1], sources.line_of(text, match.start())
 
 
 def found_in(files, enum):
