@@ -21,18 +21,10 @@ import time
 import urllib.error
 import urllib.request
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from readme_install import ROOT, Failure, expect
+
 BANNER = "A fake Consul, for development and tests only"
 DEADLINE = 60  # seconds
-
-
-class Failure(Exception):
-    pass
-
-
-def expect(condition, what):
-    if not condition:
-        raise Failure(what)
 
 
 def run(command, status=0, environment=None):
