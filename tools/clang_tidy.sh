@@ -92,7 +92,7 @@ else
 fi
 if [ ${#files[@]} -eq 0 ]; then echo "no C++ has changed" && exit; fi
 # Unity builds and precompiled headers are off, because the analyzer does not see into the files that they include.
-# clang-tidy gives a file that CMake does not compile, such as a header, the flags of the file that is most like it.
+# For a file that CMake does not compile, such as a header, clang-tidy takes the flags of the most similar file.
 cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_CXX_COMPILER_LAUNCHER= \
   -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DHOLDFAST_BUILD_BENCHMARKS=ON -DHOLDFAST_RABBITMQ=ON -DCMAKE_UNITY_BUILD=OFF \
   -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON >/dev/null

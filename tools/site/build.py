@@ -177,8 +177,8 @@ def localize(site):
 
 
 def problems(site):
-    """What MkDocs does not check: pages that load anything from another host, and items of lists that are empty or begin
-    with a list."""
+    """Yields problems that MkDocs does not find: pages that load anything from another host, and items of lists that are
+    empty or begin with a list."""
     for page in sorted(site.rglob("*.html")):
         text = page.read_text(encoding="utf-8")
         for found in FOREIGN_LOAD.finditer(text):
