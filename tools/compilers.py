@@ -234,7 +234,7 @@ def run(row):
         log = build / "test.log"
         tested = logged(
             row,
-            [*root, "--", "ctest", "--test-dir", folder, "-L", "^unit$", "-j", jobs, "--output-on-failure", "--output-junit", str(build / "ctest.xml")],
+            [*root, "--", "ctest", "--test-dir", folder, "-L", "^(unit|portable)$", "-j", jobs, "--output-on-failure", "--output-junit", str(build / "ctest.xml")],
             log, environment,
         )  # fmt: skip
         if tested == 0 and (build / "example/opentelemetry").exists():

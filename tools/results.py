@@ -14,20 +14,13 @@ FILES lists the results files and their blocks. A results file keeps only what a
 rest. A row names the commit that was tested. Its mark says how many commits since then have changed code. Only
 `--write` renews the marks, so a later commit makes no document wrong.
 
-usage: results.py                    checks the documents and the results files; prints the differences
+usage: results.py              checks the documents and the results files; prints the differences
 
-       results.py --write            renews the marks and the documents, and removes what no document shows
+       results.py --write      renews the marks and the documents, and removes what no document shows
 
-       results.py begin              prints the commit; fails if there are changes that are not committed
+       results.py --self-test  shows that the checks can fail
 
-       results.py passed TABLE ROW   prints how many tests of the row have passed. The exit status is 1 if a test has
-                                     failed, or if code has changed since. TABLE is long, consul, rabbitmq or compilers
-
-       results.py add TABLE ROW COMMIT RESULTS SECONDS BUILT
-                                     records a row. COMMIT is what `begin` has printed. RESULTS is CTest's JUnit XML in
-                                     the build folder. SECONDS and BUILT are the times of the tests and of the build
-
-       results.py --self-test        shows that the checks can fail
+tools/run_tests.py records the rows of long runs and matrices.
 """
 
 import collections.abc
@@ -181,13 +174,10 @@ def mark(file):
     return content
 
 
-def passed(table, name):
-    """For `scripts/test`: prints how many tests of this row have passed at this code. Returns 1 if it must be run."""
+def has_passed(table, name):
+    """True if all tests of this row have passed at this code."""
     row = rows_in(load(FILES[table].path)).get(name)
-    if not row or not FILES[table].is_good(row) or mark_of(row["commit"]):
-        return 1
-    print(row["tests"])
-    return 0
+    return bool(row) and FILES[table].is_good(row) and not mark_of(row["commit"])
 
 
 def shown_commit(row):
@@ -297,7 +287,6 @@ def rabbitmq_row(text, build, tests, failed, seconds, built):
 
 
 def add(table, name, commit, results, seconds, built):
-    results = pathlib.Path(results)
     text = results.read_text(encoding="utf-8", errors="replace")
     row = FILES[table].row(text, results.parent, *read_ctest(text), int(seconds), int(built))
     keep(table, name, {"commit": commit, **row})
@@ -325,7 +314,8 @@ def markdown(header, rows, line="| --- "):
 
 
 def printed(results, step, begins=""):
-    return [line for line in results["steps"][step]["figures"] if line["test"].startswith(begins)]
+    figures = results["steps"].get(step, {}).get("figures", [])
+    return [line for line in figures if line["test"].startswith(begins)]
 
 
 def one(results, begins, has):
@@ -475,7 +465,7 @@ LONG = {
                       "as_shipped", ["scene"]),
     "sharing": block(["processes", "semaphores of each, contended", "connections the agent accepts",
                       "the last to come is answered after", "a slot is taken after (median)", "at the longest"],
-                     cells_of_sharing, "many_processes/", steps=["release"]),
+                     cells_of_sharing, "many_processes/", steps=["release", "agent"]),
     "seeded-bugs": lambda results: bugs_table("wrong variants of the core, or of what it relies on, were each found",
                                               one(results, "seeded_bugs/", "found_by")),
     "mutants": lambda results: bugs_table("changed lines of the core's own source were each found",
@@ -820,18 +810,18 @@ def test_rows():
                 write(f"doc/{folder}/junit/{name}.xml", f"<testsuite>{cases}</testsuite>")
             write(f"doc/{folder}/ctest.xml", ctest)
             add("consul", f"1.{len(folder)}.0", first, ROOT / f"doc/{folder}/ctest.xml", "7", "0")
-            assert passed("consul", f"1.{len(folder)}.0") == (folder != "good"), folder
+            assert has_passed("consul", f"1.{len(folder)}.0") == (folder == "good"), folder
             add("consul", "1.4.0", first, ROOT / "doc/good/ctest.xml", "7", "0")
         assert refused(lambda: add("long", "s", first, ROOT / "doc/failed/ctest.xml", "7", "0")), "a failed step"
         add("long", "s", first, ROOT / "doc/good/ctest.xml", "7", "0")
-        assert load(FILES["long"].path)["steps"]["s"]["figures"] == [{"test": "a", "n": 1}] and passed("long", "s") == 0
+        assert load(FILES["long"].path)["steps"]["s"]["figures"] == [{"test": "a", "n": 1}] and has_passed("long", "s")
         write("tools/a.py", "1")
         assert commit() != first and mark_of(first) == "", "documents and lints are not code"
         write("src/a.cpp", "2")
         assert refused(begin), "a changed file"
         second = commit()
         assert mark_of(first) == "older, commits since: 1" and mark_of(second) == "", mark_of(first)
-        assert passed("consul", "1.4.0") == passed("long", "s") == 1, "their code is older"
+        assert not has_passed("consul", "1.4.0") and not has_passed("long", "s"), "their code is older"
         assert f"| {first} |" in row(load(FILES["consul"].path)), "nothing is marked until the marks are written"
         save(FILES["consul"].path, mark(FILES["consul"]))
         assert f"| {first} (older, commits since: 1) |" in row(load(FILES["consul"].path))
@@ -844,12 +834,6 @@ def main(words):
         return test_documents() or test_counts() or test_rows()
     if words in ([], ["--write"]):
         return check(words != [])
-    if words == ["begin"]:
-        return print(begin())
-    if len(words) == 3 and words[0] == "passed" and words[1] in FILES:
-        return passed(*words[1:])
-    if len(words) == 7 and words[0] == "add" and words[1] in FILES:
-        return add(*words[1:])
     print(__doc__.strip())
     return 0 if words in (["-h"], ["--help"]) else 2
 

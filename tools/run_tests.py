@@ -23,6 +23,8 @@ import threading
 import time
 import xml.etree.ElementTree
 
+import compilers
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 JOBS = os.environ.get("HOLDFAST_JOBS", "2")
 PASSED = ROOT / "build/passed.json"
@@ -41,6 +43,7 @@ class Step:
     names: str = ""  # how the names of the tests begin, a regular expression
     runs: str = "rest"  # by which call: first (scripts/test), rest (added by --all), long (added by --long), named
     command: tuple = ()  # that must succeed before anything is built
+    on: tuple = ()  # the program and its version on which the tests run; without it, Consul 1.8.7 and RabbitMQ 3.10.8
     tests_at_a_time: int = 2
     seconds: tuple = (60, 60)  # to build and to test on two cores, for the estimate of the time that is left
 
@@ -69,7 +72,7 @@ STEPS = (
     Step("tsan", "clang++ with its thread sanitizer: everything that has threads", preset="tsan",
          targets="unit_tests threads_tests", labels="unit|threads"),
     Step("fuzz", "libFuzzer, three seconds for each target", preset="fuzz", targets="fuzzers", labels="fuzz"),
-    Step("consul", "everything that runs on Consul or is compared with it, on the newest Consul",
+    Step("consul", "everything that runs on Consul or is compared with it, on the newest Consul", on=("consul", "newest"),
          targets="integration_tests conformance_tests differential_tests cluster_tests", labels=CONSUL_TESTS, tests_at_a_time=4),
 
     Step("clusters", "real clusters, brokers and metrics under faults; a million operations of the differential test",
@@ -198,10 +201,11 @@ class Run:
         self.left_to_build = list(steps)
         self.left_to_test = list(steps)
         self.programs_ready = threading.Event()
-        self.programs = {}
+        self.programs = {}  # for CMake
+        self.usual = {}  # the programs on which tests run
         self.begun_at = state()
 
-    # What the tests need besides the build.
+    # The programs and packages that the tests need.
 
     def set_up(self):
         """Installs what the first step needs to be built, and then, beside its build, the rest."""
@@ -212,9 +216,9 @@ class Run:
             try:
                 self.quietly("scripts/setup", "--for", needs)
                 version = ["--version", self.consul_version] if self.consul_version else []
-                self.consul = output_of("scripts/consul", *version).strip()
-                self.programs["CONSUL"] = under_test("consul", self.consul)
-                self.programs["BROKER"] = under_test("broker", output_of("scripts/rabbitmq").strip())
+                self.usual["consul"] = output_of("scripts/consul", *version).strip()
+                self.usual["rabbitmq"] = output_of("scripts/rabbitmq").strip()
+                self.programs["CONSUL"], self.programs["BROKER"] = (under_test(*each) for each in self.usual.items())
                 if needs == "all":
                     self.programs["PROMETHEUS"] = output_of("scripts/prometheus").strip()
             except (SystemExit, subprocess.CalledProcessError) as why:
@@ -277,9 +281,9 @@ class Run:
         command = ["cmake", "--build", f"build/{step.preset}", "--parallel", JOBS, "--target", *step.targets.split()]
         if self.builder(command, follow, log) != 0:
             return False
-        if step.name == "consul":
-            self.building = step, 0.99, "Consul itself, the first time"
-            return self.builder(["scripts/consul", "--version", newest_consul()], follow, log) == 0
+        if step.on:
+            self.building = step, 0.99, f"{step.on[0]} itself, the first time"
+            return self.builder([f"scripts/{step.on[0]}", "--version", version_on(step)], follow, log) == 0
         return True
 
     @staticmethod
@@ -306,10 +310,14 @@ class Run:
         begun = time.monotonic()
         if not step.labels:
             return self.count(step, 1, [], built_in, 0)
-        newest = step.name == "consul"
-        under_test("consul", output_of("scripts/consul", "--version", newest_consul()).strip() if newest else self.consul)
-        results = ROOT / f"build/{step.preset}/ctest-{step.name}.xml"
-        results.unlink(missing_ok=True)
+        for program, path in self.usual.items():
+            if step.on and step.on[0] == program:
+                path = output_of(f"scripts/{program}", "--version", version_on(step)).strip()
+            under_test(program, path)
+        build = ROOT / f"build/{step.preset}"
+        written = build / f"ctest-{step.name}.xml"
+        for old in (written, build / "rabbitmq_faults.json", *(build / "junit").glob("*.xml")):
+            old.unlink(missing_ok=True)
         self.testing = step, 0, "begun"
 
         def follow(line):
@@ -318,11 +326,11 @@ class Run:
             if found:
                 self.testing = step, int(found[1]) / int(found[2]), f"test {found[1]} of {found[2]}"
 
-        run(ctest(step, results), follow)
-        tests, failed = read_ctest(results)
-        self.count(step, tests, failed, built_in, time.monotonic() - begun, results)
+        run(ctest(step, written), follow)
+        tests, failed = read_ctest(written)
+        self.count(step, tests, failed, built_in, time.monotonic() - begun, written)
 
-    def count(self, step, tests, failed, built_in, tested_in, results=None):
+    def count(self, step, tests, failed, built_in, tested_in, written=None):
         self.passed += tests - len(failed)
         self.failed += len(failed)
         said = f"{step.name:14} {tests:3} tests: {tests - len(failed)} passed, {len(failed)} failed"
@@ -331,8 +339,9 @@ class Run:
             say(f"{step.name}: FAILED: {', '.join(failed)}")
             self.summary += [f"  FAILED: {name}" for name in failed]
         else:
-            keep_passed(step.name, tests, self.begun_at)
-        self.on_result(step, tests, failed, built_in, tested_in, results)
+            if step.name in BY_NAME:
+                keep_passed(step.name, tests, self.begun_at)
+        self.on_result(step, tests, failed, built_in, tested_in, written)
 
     # Progress.
 
@@ -385,9 +394,8 @@ class Run:
         return 0 if self.passed and not self.failed else 1
 
 
-def ctest(step, results):
-    preset = "release" if step.preset == "release" else step.preset
-    command = ["ctest", "--preset", preset, "-L", f"^({step.labels})$", "-R", f"^{step.names}", "--output-junit", str(results),
+def ctest(step, written):
+    command = ["ctest", "--preset", step.preset, "-L", f"^({step.labels})$", "-R", f"^{step.names}", "--output-junit", str(written),
                "--test-output-size-passed", "1000000", "--parallel", str(step.tests_at_a_time)]
     if "long" in step.labels:
         command += ["-C", "long", "--verbose"]  # CTest leaves out these tests unless it is asked for them
@@ -409,8 +417,13 @@ def read_ctest(path):
     return len(tests), [test.get("name") for test in tests if test.get("status") != "run"]
 
 
-def newest_consul():
-    return output_of("scripts/consul", "--versions").split()[-1]
+def versions_of(program):
+    return output_of(f"scripts/{program}", "--versions").split()
+
+
+def version_on(step):
+    program, version = step.on
+    return versions_of(program)[-1] if version == "newest" else version
 
 
 def under_test(name, program):
@@ -428,24 +441,87 @@ def under_test(name, program):
 
 
 def chosen(words):
-    """The steps that the words ask for, and the version of Consul."""
+    """Returns the kind of the run, its steps or rows, and the version of Consul or the name of the matrix."""
     names, version, which = [], None, "first"
     words = list(words)
+    if words[:1] == ["--matrix"] and words[1:2] and words[1] in MATRICES:
+        known = MATRICES[words[1]]()
+        if words[2:] == ["--rows"]:
+            print(*known, sep="\n")
+            sys.exit(0)
+        for row in words[2:]:
+            if row not in known:
+                refuse(f"--matrix {words[1]} {row}")
+        return "matrix", words[2:] or known, words[1]
     while words:
         word = words.pop(0)
         if word == "--step" and words and words[0] in BY_NAME:
             names.append(words.pop(0))
-        elif word == "--consul" and words and words[0] in output_of("scripts/consul", "--versions").split():
+        elif word == "--consul" and words and words[0] in versions_of("consul"):
             version = words.pop(0)
         elif word in ("--all", "--long"):
             which = word[2:]
         else:
             refuse(" ".join([word, *words[:1]]))
+    if which == "long" and version:
+        refuse("--long with --consul")
     if names:
         return which, [BY_NAME[name] for name in names], version
     kinds = {"first": ("first",), "all": ("first", "rest"), "long": ("first", "rest", "long")}[which]
     # With another version all steps run on that version, so the step of the newest one is not needed.
     return which, [step for step in STEPS if step.runs in kinds and not (version and step.name == "consul")], version
+
+
+MATRICES = {
+    "consul": lambda: versions_of("consul"),
+    "rabbitmq": lambda: versions_of("rabbitmq"),
+    "compilers": lambda: list(compilers.rows()),
+}
+
+
+def recorded(table, names):
+    """The names of the rows in doc/results that have passed at this code, and how many tests each had."""
+    import results
+
+    rows = results.rows_in(results.load(results.FILES[table].path))
+    return {name: rows[name]["tests"] for name in names if results.has_passed(table, name)}
+
+
+def recorder(table):
+    """Returns a function that writes a row of doc/results, and the documents, when its tests have run."""
+    import results
+
+    commit = results.begin()
+
+    def record(step, tests, failed, built_in, tested_in, path):
+        if path and not (failed and table == "long"):
+            results.add(table, step.name, commit, path, tested_in, built_in)
+            results.check(write=True)
+
+    return record
+
+
+def run_matrix(matrix, rows):
+    import results
+
+    already = recorded(matrix, rows)
+    to_do = [row for row in rows if row not in already]
+    if matrix == "compilers":
+        results.begin()
+        this = Run([])
+        for row in to_do:
+            path = ROOT / f"build/compilers/{row}/ctest.xml"
+            begun = time.monotonic()
+            status = run(["python3", "tools/compilers.py", "run", row], emit)
+            if status == compilers.NOT_TO_BE_HAD:
+                this.summary.append(f"{row:14} not to be had")
+            else:
+                tests, failed = read_ctest(path)
+                this.count(Step(row, row), tests, failed or ["a warning"] * (status != 0), time.monotonic() - begun, 0)
+            results.check(write=True)
+        return this, already
+    steps = [dataclasses.replace(BY_NAME[matrix], name=row, on=(matrix, row)) for row in to_do]
+    return Run(steps, on_result=recorder(matrix)), already
 
 
 def main():
@@ -454,15 +530,19 @@ def main():
         for step in STEPS:
             print(f"{step.name:15} {step.about}")
         return 0
-    which, steps, version = chosen(words)
-    if which == "long" and version:
-        refuse("--long with --consul")
-    already = passed_here() if which == "all" else {}
-    this = Run([step for step in steps if step.name not in already], version)
-    for name in already:
-        this.passed += already[name]
-        this.summary.append(f"{name:14} {already[name]:3} tests have passed before, with these files")
-    return this.start()
+    which, rows, version = chosen(words)
+    if which == "matrix":
+        this, already = run_matrix(version, rows)
+    elif which == "long":
+        already = recorded("long", [step.name for step in rows])
+        this = Run([step for step in rows if step.name not in already], on_result=recorder("long"))
+    else:
+        already = {name: tests for name, tests in passed_here().items() if which == "all" and BY_NAME[name] in rows}
+        this = Run([step for step in rows if step.name not in already], version)
+    for name, tests in already.items():
+        this.passed += tests
+        this.summary.append(f"{name:14} {tests:3} tests have passed before, at this code")
+    return this.start() if this.steps else this.end()
 
 
 if __name__ == "__main__":

@@ -286,7 +286,7 @@ def check_prometheus(world):
 
 
 PACKAGE_SCRIPTS = ("scripts/lib/", "scripts/debian-package")
-ALL_SCRIPTS = ("scripts/", ".ci/", "tools/run_tests.py")
+ALL_SCRIPTS = ("scripts/", ".ci/", "tools/run_tests.py", "tools/compilers.py")
 # Each check has the programs and the beginnings of the paths of the files that it can use.
 CHECKS = [
     (check_fetching, TO_FETCH, PACKAGE_SCRIPTS),
