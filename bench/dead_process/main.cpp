@@ -47,8 +47,8 @@
 #include <system_error>
 
 #include "cluster/support/cluster.hpp"
-#include "free_slots/party.hpp"
-#include "free_slots/scene.hpp"
+#include "dead_process/party.hpp"
+#include "dead_process/scene.hpp"
 #include "support/agent.hpp"
 #include "support/process.hpp"
 #include "support/temporary_folder.hpp"
