@@ -25,7 +25,9 @@ endfunction()
 
 # A sanitizer must be switched on in all translation units or in none.
 if(HOLDFAST_SANITIZER MATCHES "^(address|undefined)$")
-  set(sanitizers address)
+  # clang 14 does not survive all checks of undefined behaviour in coroutines. With all of them g++ takes three times as
+  # long.
+  set(sanitizers address,bool,bounds,enum,float-cast-overflow,integer-divide-by-zero,return,shift,signed-integer-overflow)
   if(HOLDFAST_SANITIZER STREQUAL "undefined")
     set(sanitizers address,undefined)
   endif()
