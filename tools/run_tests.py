@@ -142,10 +142,10 @@ def stop_all():
             pass
 
 
-def run(command, on_line, nice=0, log=None):
+def run(command, on_line, log=None):
     """Runs a command to its end, and passes on each line that it prints. Returns its status."""
     child = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                             start_new_session=True, preexec_fn=lambda: os.nice(nice))
+                             start_new_session=True)
     groups.add(child.pid)
     for line in child.stdout:
         line = line.decode(errors="replace").rstrip("\n")
@@ -250,7 +250,11 @@ class Run:
             log = ROOT / f"build/{step.name}.log"
             log.parent.mkdir(exist_ok=True)
             with open(log, "w", encoding="utf-8") as file:
-                good = self.build(step, file)
+                try:
+                    good = self.build(step, file)
+                except (OSError, subprocess.CalledProcessError) as why:
+                    good = False
+                    file.write(f"{why}\n")
             self.left_to_build.remove(step)
             self.building = None
             self.built.put((good, time.monotonic() - begun, log))
@@ -289,8 +293,8 @@ class Run:
 
     @staticmethod
     def builder(command, follow, log):
-        # A run without the lowest priority would disturb tests that run meanwhile.
-        return run(command, follow, nice=19, log=log)
+        # With another priority than the lowest, builds would disturb the tests that run meanwhile.
+        return run(["nice", "-n", "19", *command], follow, log)
 
     # Tests.
 
