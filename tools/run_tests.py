@@ -48,22 +48,23 @@ class Step:
     seconds: tuple = (60, 60)  # to build and to test on two cores, for the estimate of the time that is left
 
 
-CONSUL_TESTS = "integration|conformance|differential|cluster"
+CONSUL_TESTS = "integration|interop|conformance|differential|cluster"
 STEPS = (
     Step("install", "README's commands: build the library (-O3, NDEBUG), install it, and use it in a program", runs="first",
          command=("env", "CXXFLAGS=-Werror", "python3", "tools/readme_install.py"), seconds=(70, 0)),
     Step("broker", "tests on a RabbitMQ broker", runs="first", targets="rabbitmq_tests", labels="rabbitmq",
          seconds=(60, 60)),
-    Step("agent", "tests on Consul 1.8.7, on the model of Consul, and of other people's clients beside ours", runs="first",
+    Step("agent", "tests on Consul 1.8.7 and on the model of Consul", runs="first",
          targets="integration_tests conformance_tests", labels="integration|conformance|model", tests_at_a_time=4, seconds=(90, 150)),
     Step("unit", "unit tests of that library, and a few simulated clusters", runs="first", targets="unit_tests sim_tests",
          labels="unit|brief", seconds=(190, 60)),
     Step("programs", "the program holdfast, the examples and the tutorial", runs="first", targets="cli_tests examples",
          labels="cli|example", seconds=(70, 60)),
 
-    Step("release", "the same library: all usual simulated clusters, a real one, the model compared with an agent, threads, "
-         "metrics, the manual, static libraries", targets="cluster_tests differential_tests threads_tests rabbitmq_tests "
-         "example_server", labels="sim|cluster|differential|threads|monitoring|manual|portable|static_package"),
+    Step("release", "the same library: more simulated clusters, a real one, HashiCorp's clients beside ours, the model compared "
+         "with an agent, threads, metrics, the manual, static libraries",
+         targets="interop_tests cluster_tests differential_tests threads_tests interface_tests rabbitmq_tests example_server",
+         labels="sim|interop|cluster|differential|threads|interface|monitoring|manual|portable|static_package"),
     Step("shared", "shared libraries without optimization: lints, packages, a short benchmark", preset="debug",
          targets="headers holdfast holdfast_testing holdfast_rabbitmq holdfast_rabbitmq_testing holdfast_bench",
          labels="bench|lint|package"),
@@ -73,7 +74,7 @@ STEPS = (
          targets="unit_tests threads_tests", labels="unit|threads"),
     Step("fuzz", "libFuzzer, three seconds for each target", preset="fuzz", targets="fuzzers", labels="fuzz"),
     Step("consul", "everything that runs on Consul or is compared with it, on the newest Consul", on=("consul", "newest"),
-         targets="integration_tests conformance_tests differential_tests cluster_tests", labels=CONSUL_TESTS, tests_at_a_time=4),
+         targets="interop_tests integration_tests conformance_tests differential_tests cluster_tests", labels=CONSUL_TESTS, tests_at_a_time=4),
 
     Step("clusters", "real clusters, brokers and metrics under faults; a million operations of the differential test",
          runs="long", targets="cli_tests differential_tests cluster_tests integration_tests rabbitmq_tests example_server",

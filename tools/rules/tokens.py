@@ -3,14 +3,14 @@
 
 """Checks that a caller can pass a completion token to each operation without passing parameters that have defaults.
 
-No parameter before the token may have a default. test/unit/tokens.cpp must begin the operation as
+No parameter before the token may have a default. test/interface/tokens.cpp must begin the operation as
 `of.CLASS.OPERATION(`, or as `OPERATION(` if the operation is no member of a class.
 
 For the headers in rabbitmq/, that file is test/unit/rabbitmq_tokens.cpp."""
 
 import re
 
-TEST = "test/unit/tokens.cpp"
+TEST = "test/interface/tokens.cpp"
 RABBITMQ_TEST = "test/unit/rabbitmq_tokens.cpp"
 TOKEN = "Token&& token = {}"
 
