@@ -85,7 +85,7 @@ STEPS = (
     Step("fuzz-long", "libFuzzer, a minute for each target", preset="fuzz", runs="long", targets="fuzzers", labels="long"),
     Step("worlds", "a billion steps of the simulator, all interleavings, mutants of the core and of the code around it",
          preset="separate", runs="long", targets="sim_tests unit_tests rabbitmq_tests", labels="long",
-         names=r"(sim|unit|rabbitmq.long_overlap)\b"),
+         names=r"(sim\.|unit\.|rabbitmq\.long_overlap)"),
     Step("coverage", "clang++ with counters: the lines and branches that unit, thread and simulator tests reach",
          preset="coverage", runs="long", targets="unit_tests threads_tests sim_tests", labels="long", names=r"coverage\."),
     Step("packages", "packages for Debian 12 and 13, Conan and vcpkg; the same bytes from two builds; the ABI", runs="long",
