@@ -17,7 +17,7 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 # shellcheck source=scripts/lib/usage.sh
 . "$root/scripts/lib/usage.sh"
-# Only the library keeps these rules. Elsewhere a lambda must outlive its coroutine, which lint_coroutines.py checks.
+# Only the library keeps these rules. Elsewhere a lambda must outlive its coroutine, which rules/coroutines.py checks.
 # Tests need the same random numbers each time. Code that runs once need not be fast.
 library_only=-cppcoreguidelines-avoid-capturing-lambda-coroutines,-bugprone-random-generator-seed
 library_only+=,-performance-inefficient-string-concatenation,-performance-inefficient-vector-operation
