@@ -63,7 +63,8 @@ STEPS = (
 
     Step("release", "the same library: more simulated clusters, a real one, HashiCorp's clients beside ours, the model compared "
          "with an agent, threads, metrics, the manual, static libraries",
-         targets="interop_tests cluster_tests differential_tests threads_tests interface_tests rabbitmq_tests example_server",
+         targets="unit_tests sim_tests cli_tests interop_tests cluster_tests differential_tests threads_tests interface_tests "
+         "rabbitmq_tests example_server",
          labels="sim|interop|cluster|differential|threads|interface|monitoring|manual|portable|static_package"),
     Step("shared", "shared libraries without optimization: lints, packages, a short benchmark", preset="debug",
          targets="headers holdfast holdfast_testing holdfast_rabbitmq holdfast_rabbitmq_testing holdfast_bench",
