@@ -9,9 +9,9 @@
 #include <boost/json/value.hpp>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <holdfast/testing/store.hpp>
 #include <iosfwd>
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -158,7 +158,6 @@ public:
   std::string target(std::string_view name) const;
 
 private:
-
   std::string host_;
   std::uint16_t port_;
   pid_t process_;
