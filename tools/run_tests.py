@@ -82,7 +82,7 @@ STEPS = (
          labels="long", names=r"(cli|cluster|differential|integration|rabbitmq|monitoring)\."),
     Step("undefined", "g++ with its address and undefined behaviour sanitizers: all but real clusters",
          preset="undefined", runs="long", targets="unit_tests threads_tests integration_tests sim_tests",
-         labels="unit|threads|integration|model|sim"),
+         labels="unit|portable|threads|integration|model|sim"),
     Step("fuzz-long", "libFuzzer, a minute for each target", preset="fuzz", runs="long", targets="fuzzers", labels="long"),
     Step("worlds", "a billion steps of the simulator, all interleavings, mutants of the core and of the code around it",
          preset="separate", runs="long", targets="sim_tests unit_tests rabbitmq_tests", labels="long",
