@@ -224,7 +224,7 @@ class Run:
                 self.programs["CONSUL"], self.programs["BROKER"] = (under_test(*each) for each in self.usual.items())
                 if needs == "all":
                     self.programs["PROMETHEUS"] = output_of("scripts/prometheus").strip()
-            except (SystemExit, subprocess.CalledProcessError) as why:
+            except (SystemExit, OSError, subprocess.CalledProcessError) as why:
                 say(f"set-up FAILED: {why}")
                 self.programs = None
             self.programs_ready.set()
