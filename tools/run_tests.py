@@ -89,7 +89,7 @@ STEPS = (
          names=r"(sim\.|unit\.|rabbitmq\.long_overlap)"),
     Step("coverage", "clang++ with counters: the lines and branches that unit, thread and simulator tests reach",
          preset="coverage", runs="long", targets="unit_tests threads_tests sim_tests", labels="long", names=r"coverage\."),
-    Step("packages", "packages for Debian 12 and 13, Conan and vcpkg; the same bytes from two builds; the ABI", runs="long",
+    Step("packages", "packages for Debian 12 and 13, Conan and vcpkg; the same bytes from two builds", runs="long",
          targets="holdfast", labels="long", names=r"package\."),
     Step("tidy", "clang-tidy on all files", runs="long", targets="holdfast", labels="long", names=r"lint\."),
 
