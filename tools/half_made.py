@@ -8,7 +8,8 @@ CHANGES has changes that people make again and again, each in steps. A step inse
 After each step, its checks must fail, and must report this step. A check is a file to compile, or a program that checks
 the sources. The program prints the line that reported the problem. It fails if a check finds nothing.
 
-The lists of enumerations (`loss_reasons`, `errors`, ...) are no steps: they are derived from `to_string`.
+The lists of enumerations (`loss_reasons`, `errors`, ...) are no steps: they are derived from `to_string`. Changes that
+only tools/rules/names.py reports are not here either: its self-test plants them.
 
 usage: half_made.py [TEXT]   only the changes with this text in their names. The environment's CXX is the compiler
 """
@@ -39,7 +40,7 @@ LOSSES, ERRORS, LOG, FAULTS, VERBS = ("include/holdfast/loss_reason.hpp", "inclu
 class Step(NamedTuple):
     what: str
     file: str
-    before: str  # the lines are inserted before this text, which the file contains exactly once; empty for a new file
+    before: str  # the lines are inserted before this text, which the file contains exactly once
     lines: str
     checks: tuple  # pairs: a file to compile or a command, and a regular expression for a line that it prints
 
@@ -83,12 +84,6 @@ CHANGES = {
     "a fault of the network": [*enumerator(
         FAULTS, "fault::kind", "trickle",
         ("src/testing/fault_steps.cpp", SWITCH), ("test/unit/testing_faults.cpp", SWITCH))],
-    "a fault of simulated worlds": [Step(
-        "the flag", "test/sim/support/world_options.hpp", "  bool crashes = false;", "  bool added = false;\n",
-        ((RULES + "names", "added is not in test/sim/support/world_accidents.cpp"),
-         (RULES + "names", "added is not in test/sim/support/world_options.cpp")))],
-    "a store": [Step("its source", "src/local/added_store.cpp", "", "// A store.\n",
-                     ((RULES + "names", "added is not in test/unit/store_contract.cpp"),))],
 }  # fmt: skip
 
 
@@ -117,12 +112,10 @@ def copy(tree, paths):
 
 def apply(tree, step):
     file = tree / step.file
-    if not step.before:
-        return file.write_text(step.lines, encoding="utf-8")
     text = file.read_text(encoding="utf-8")
     if text.count(step.before) != 1:
         raise SystemExit(f"{step.file}: this must stand exactly once: {step.before}")
-    return file.write_text(text.replace(step.before, step.lines + step.before), encoding="utf-8")
+    file.write_text(text.replace(step.before, step.lines + step.before), encoding="utf-8")
 
 
 def unnoticed(tree, name, steps, flags, say=print):
@@ -135,9 +128,7 @@ def unnoticed(tree, name, steps, flags, say=print):
             found += [] if line else [f"{name}, {step.what}: {check} does not report it"]
             tool = check.removeprefix(sys.executable + " ") if " " in check else f"{COMPILER} -fsyntax-only {check}"
             say(f"{name}, {step.what}: {tool}\n    {line or 'NOT NOTICED'}")
-    for step in steps:
-        (tree / step.file).unlink(missing_ok=True)
-    copy(tree, {step.file for step in steps if step.before})
+    copy(tree, {step.file for step in steps})
     return found
 
 
