@@ -8,11 +8,10 @@ The processes are the example `server` and `holdfast export`, on a Consul agent 
 tests, on a RabbitMQ broker of its own. The metrics must be those of the list, the alerts must fire, and each query of the
 dashboard must give a series. All times of the alert rules are divided by 60.
 
-usage: live.py PROMETHEUS CONSUL HOLDFAST EXAMPLES [--broker BROKER WORKER] [--short] [--picture FILE]
+usage: live.py PROMETHEUS CONSUL HOLDFAST EXAMPLES [--broker BROKER WORKER] [--short]
 
   --broker     also watches RabbitMQ. BROKER is the program that scripts/rabbitmq prints, WORKER the test's worker
   --short      checks only the metrics, in a few seconds, without faults
-  --picture    draws the dashboard's panels into this SVG
 
 PROMETHEUS is the folder that scripts/prometheus prints. CONSUL and HOLDFAST are programs. EXAMPLES is the folder with the
 example `server`.
@@ -32,7 +31,6 @@ import urllib.error
 import urllib.request
 
 import check_dashboard
-import draw
 import metrics
 import prometheus
 import stand_in
@@ -94,20 +92,20 @@ class OnRabbitMQ:
         brokers.until(lambda: all(file.exists() for file in files), "the workers write their metrics")
         self.addresses = stack.enter_context(stand_in.served([WorkerPage(file) for file in files]))
 
-    def faults(self, server, marks):
-        happen("the broker is frozen", marks)
+    def faults(self, server):
+        happen("the broker is frozen")
         self.broker.freeze()
         try:
             fired = server.until_alert("HoldfastSlotLost", kind="rabbitmq_semaphore")
-            happen(f"HoldfastSlotLost fires: {fired['reason']}", marks)
+            happen(f"HoldfastSlotLost fires: {fired['reason']}")
         finally:
             self.broker.thaw()
-        happen("the broker runs again", marks)
+        happen("the broker runs again")
         server.until('sum(holdfast_holds{kind="rabbitmq_semaphore"}) == 2', "both slots are held again")
         with self.broker.alarm():
-            happen("the broker has no memory left", marks)
+            happen("the broker has no memory left")
             server.until("holdfast_broker_alarm == 1", "an alarm")
-        happen("it has memory again", marks)
+        happen("it has memory again")
         server.until("sum(holdfast_broker_alarm) == 0", "no alarm")
 
 
@@ -154,19 +152,18 @@ def check_texts(programs, addresses):
         prometheus.expect(not found, f"{job}: {found}")
 
 
-def happen(what, marks):
-    marks.append((time.time(), what))
+def happen(what):
     print(f"{time.strftime('%H:%M:%S')} {what}", flush=True)
 
 
-def faults_and_alerts(server, agent, program, load, marks):
+def faults_and_alerts(server, agent, program, load):
     """The faults, one after the other, and the alert that each of them must raise."""
 
     def fires(name, **labels):
         server.until_alert(name, **labels)
-        happen(f"{name} fires", marks)
+        happen(f"{name} fires")
 
-    happen("the agent is frozen just after a renewal", marks)
+    happen("the agent is frozen just after a renewal")
     before = renewals(server)
     server.until(lambda: renewals(server) > before, "a renewal")
     frozen_at = time.monotonic()
@@ -177,14 +174,14 @@ def faults_and_alerts(server, agent, program, load, marks):
         time.sleep(max(0.0, frozen_at + 10.5 - time.monotonic()))  # so that less than a third of the lease is left
     finally:
         agent.process.send_signal(signal.SIGCONT)
-    happen("the agent runs again", marks)
+    happen("the agent runs again")
     fires("HoldfastRenewalsLate", **LOCK)
-    happen("all sessions are destroyed", marks)
+    happen("all sessions are destroyed")
     for session in sessions_of(agent, program):
         request = urllib.request.Request(f"http://{agent.address}/v1/session/destroy/{session}", method="PUT")
         urllib.request.urlopen(request, timeout=10).read()
     fires("HoldfastSlotLost", reason="session_invalidated", **LOCK)
-    happen("more and more clients", marks)
+    happen("more and more clients")
     end = threading.Event()
 
     def grow():
@@ -199,7 +196,7 @@ def faults_and_alerts(server, agent, program, load, marks):
         end.set()
         grower.join()
     load.clients(6)
-    happen("the semaphore is closed for maintenance", marks)
+    happen("the semaphore is closed for maintenance")
     operator = [program, "close", f"--http-addr={agent.address}", PREFIX]
     subprocess.run(operator, check=True, timeout=30)
     server.until("holdfast_cluster_closed == 1", "it is closed")
@@ -207,13 +204,9 @@ def faults_and_alerts(server, agent, program, load, marks):
 
 
 def main():
-    arguments, picture, with_broker = sys.argv[1:], None, None
+    arguments, with_broker = sys.argv[1:], None
     is_short = "--short" in arguments
     arguments = [each for each in arguments if each != "--short"]
-    if "--picture" in arguments[:-1]:
-        at = arguments.index("--picture")
-        picture = arguments[at + 1]
-        del arguments[at : at + 2]
     if "--broker" in arguments[:-2]:
         at = arguments.index("--broker")
         with_broker = arguments[at + 1 : at + 3]
@@ -223,7 +216,6 @@ def main():
         print(__doc__.strip(), file=sys.stdout if asked else sys.stderr)
         return 0 if asked else 2
     programs, consul, program, examples = arguments
-    marks = []
     with contextlib.ExitStack() as stack:
         agent = faults.Agent(consul, stack.enter_context(tempfile.TemporaryDirectory()), "watched")
         stack.callback(agent.stop)
@@ -240,7 +232,6 @@ def main():
         if rabbitmq:
             addresses["rabbitmq"] = rabbitmq.addresses
         server = stack.enter_context(prometheus.running(programs, addresses, speed=SPEED))
-        began = time.time()
         server.until(f'holdfast_waiters{{lock="{PREFIX}"}} > 0 and holdfast_wait_seconds_count > 3', "the server works")
         server.until("holdfast_cluster_holders > 0", "the cluster's view")
         check_texts(programs, addresses)
@@ -249,19 +240,15 @@ def main():
         other = [program, "run", f"--http-addr={agent.address}", "-n", "2", PREFIX, "--", "sleep", "1000"]
         with subprocess.Popen([*map(str, other)], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as rival:
             stack.callback(rival.kill)
-            happen("another process holds a slot", marks)
+            happen("another process holds a slot")
             server.until("holdfast_queue_place > 0", "a place in the queue")
             server.until(lambda: renewals(server) > 0, "a renewal")
-            faults_and_alerts(server, agent, program, load, marks)
+            faults_and_alerts(server, agent, program, load)
             if rabbitmq:
-                rabbitmq.faults(server, marks)
+                rabbitmq.faults(server)
             missing = list(check_dashboard.failing_queries(check_dashboard.read(), server, uses_rabbitmq=bool(rabbitmq)))
-            if picture:
-                drawn = draw.draw(server, check_dashboard.read(), began, time.time(), marks=marks)
-                pathlib.Path(picture).write_text(drawn, encoding="utf-8")
             check_texts(programs, addresses)
             prometheus.expect(not missing, f"no series: {missing}")
-    print(f"{len(marks)} events")
     return 0
 
 
