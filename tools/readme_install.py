@@ -13,8 +13,6 @@ usage: readme_install.py                      runs all of README's commands in t
 
        readme_install.py --add-subdirectory   README's second way, with this checkout
 
-       readme_install.py --self-test FOLDER   shows that the check is able to fail, with that build folder
-
 The first two also check the installed libraries. The second builds test/package with them, too. It has a program whose
 warnings are errors, and programs whose Boost or macros differ from the library's, which must not link. The environment's
 CXX is the compiler.
@@ -163,36 +161,9 @@ def check_consumers(prefix, folder):
     print(f"  {len(failed)} programs are not linked, and the linker says why")
 
 
-def self_test(prefix):
-    """Changes README so that it does not work, and checks that each change is noticed."""
-    text = read("README.md")
-    changes = [
-        ("## Use it", "## Use"),
-        ("```cmake", "```"),
-        ("int main(", "int start("),
-        ("--preset release", "--preset no-such"),
-        ("find_package(", "find_pakage("),
-        ("holdfast::holdfast holdfast::testing", "holdfast::holdfast"),
-        ("build/my_program", "build/program"),
-    ]
-    for old, new in changes:
-        changed = text.replace(old, new)
-        expect(changed != text, f"README does not say {old}")
-        try:
-            readme = read_readme(changed)
-            if "no-such" in readme[0]:
-                run_all(readme[0], ROOT)
-            with tempfile.TemporaryDirectory(prefix="holdfast-") as folder:
-                use(readme, pathlib.Path(folder), prefix)
-        except Failure as failure:
-            print(f"  noticed: {new}: {str(failure).strip().splitlines()[-1]}")
-            continue
-        raise Failure(f"not noticed: {new!r} in place of {old!r}")
-
-
 def main():
     way, *rest = sys.argv[1:] or ["all"]
-    if (way, len(rest)) not in [("all", 0), ("--add-subdirectory", 0), ("--build", 1), ("--self-test", 1)]:
+    if (way, len(rest)) not in [("all", 0), ("--add-subdirectory", 0), ("--build", 1)]:
         print(__doc__.strip())
         return 2
     readme = read_readme(read("README.md"))
@@ -208,9 +179,6 @@ def main():
         else:
             run(f"cmake --install {pathlib.Path(rest[0]).resolve()} --prefix {installed}", folder)
         prefix = prefix_in(installed)
-        if way == "--self-test":
-            self_test(prefix)
-            return 0
         check_libraries(prefix)
         use(readme, folder / "my_program", prefix)
         if way == "--build":
