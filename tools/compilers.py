@@ -246,7 +246,7 @@ def run(row):
         result["test_seconds"] = round(time.monotonic() - built)
         result["tested"] = tested == 0
         if result["tested"]:
-            result["tests"], _ = results.read_ctest((build / "ctest.xml").read_text(encoding="utf-8"))
+            result["tests"], _ = results.read_ctest(build / "ctest.xml")
     result["cases"], result["only_portable"] = list(cases[:2]), cases[2]
     good = is_good(result)
     if not (result["built"] and result.get("tested")):

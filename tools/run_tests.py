@@ -21,7 +21,6 @@ import subprocess
 import sys
 import threading
 import time
-import xml.etree.ElementTree
 
 import compilers
 
@@ -314,6 +313,8 @@ class Run:
             self.testing = None
 
     def test(self, step, built_in):
+        import results
+
         begun = time.monotonic()
         if not step.labels:
             return self.count(step, 1, [], built_in, 0)
@@ -334,7 +335,7 @@ class Run:
                 self.testing = step, int(found[1]) / int(found[2]), f"test {found[1]} of {found[2]}"
 
         run(ctest(step, written), follow)
-        tests, failed = read_ctest(written)
+        tests, failed = results.read_ctest(written)
         self.count(step, tests, failed, built_in, time.monotonic() - begun, written)
 
     def count(self, step, tests, failed, built_in, tested_in, written=None):
@@ -345,9 +346,8 @@ class Run:
         if failed:
             say(f"{step.name}: FAILED: {', '.join(failed)}")
             self.summary += [f"  FAILED: {name}" for name in failed]
-        else:
-            if step.name in BY_NAME and not self.consul_version:  # another Consul says nothing of the usual one
-                keep_passed(step.name, tests, self.begun_at)
+        elif step.name in BY_NAME and not self.consul_version:  # another Consul says nothing of the usual one
+            keep_passed(step.name, tests, self.begun_at)
         self.on_result(step, tests, failed, built_in, tested_in, written)
 
     # Progress.
@@ -411,17 +411,6 @@ def ctest(step, written):
     if step.name == "tsan" and subprocess.run([*apart, "true"], stderr=subprocess.DEVNULL).returncode == 0:
         command = apart + command
     return command
-
-
-def read_ctest(path):
-    """How many tests there are, and the names of those that did not run and pass, also of those never started."""
-    try:
-        tests = xml.etree.ElementTree.parse(path).findall(".//testcase")
-    except (OSError, xml.etree.ElementTree.ParseError):
-        return 1, ["running the tests"]
-    if not tests:
-        return 1, ["finding tests"]
-    return len(tests), [test.get("name") for test in tests if test.get("status") != "run"]
 
 
 def versions_of(program):
@@ -502,7 +491,7 @@ def recorder(table):
 
     def record(step, tests, failed, built_in, tested_in, path):
         if path and not (failed and table == "long"):
-            results.add(table, step.name, commit, path, tested_in, built_in)
+            results.add(table, step.name, commit, path, tests, failed, tested_in, built_in)
             results.check(write=True)
 
     return record
@@ -523,7 +512,7 @@ def run_matrix(matrix, rows):
             if status == compilers.NOT_TO_BE_HAD:
                 this.summary.append(f"{row:14} not to be had")
             else:
-                tests, failed = read_ctest(path)
+                tests, failed = results.read_ctest(path)
                 this.count(Step(row, row), tests, failed or ["a warning"] * (status != 0), time.monotonic() - begun, 0)
             results.check(write=True)
         return this, already
