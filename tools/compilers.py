@@ -95,7 +95,7 @@ def resolve(row, packages):
         if name not in packages:
             raise NotToBeHad(f"{row.release} has no {name}")
     if foreign:
-        needed.append("qemu-user" if row.release not in ("bookworm", "bullseye") else "qemu-user-static")
+        needed.append("qemu-user")
         boosts = [f"{name}:{row.machine}" for name in boosts + ["libssl-dev"]]
     return row._replace(compiler=f"{family}-{version}", boost=boost), needed, boosts
 
@@ -190,10 +190,8 @@ def run(row):
     import results  # which imports this module
 
     begun = time.monotonic()
-    listed = subprocess.run(
-        ["scripts/root", row.release, "--list"] + ([row.machine] if row.machine != "amd64" else []),
-        cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True,
-    )  # fmt: skip
+    listed = subprocess.run(["scripts/root", row.release, "--list", row.machine], cwd=ROOT, stdout=subprocess.PIPE,
+                            text=True, check=True)
     packages = dict(line.split() for line in listed.stdout.splitlines())
     resolved, root = root_of(row, packages)
     made = subprocess.run([*root, "--"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
@@ -207,44 +205,40 @@ def run(row):
     (build / "ctest.xml").unlink(missing_ok=True)
     for old in (build / "junit").glob("*.xml"):
         old.unlink()
-    standard = next(word for word in words if word.startswith("-DCMAKE_CXX_STANDARD=")).rpartition("=")[2]
-    probe = subprocess.run(
-        [*root, "--", compiler, f"-std=c++{standard if standard == '20' else '2b'}", *flags(resolved),
-         "-x", "c++", "-E", "-dM", "-"],
-        cwd=ROOT, input=PROBE, stdout=subprocess.PIPE, text=True, check=True,
-    )  # fmt: skip
+    standard = {"20": "-std=c++20", "23": "-std=c++2b"}[row.standard]
+    probe = subprocess.run([*root, "--", compiler, standard, *flags(resolved), "-x", "c++", "-E", "-dM", "-"],
+                           cwd=ROOT, input=PROBE, stdout=subprocess.PIPE, text=True, check=True)
     result = {**facts(probe.stdout), "release": row.release, "standard": row.standard}
     say(row, ", ".join(result.values()))
     log = build / "configure.log"
     jobs = os.environ.get("HOLDFAST_JOBS", "2")
     folder = str(build.relative_to(ROOT))
+    ctest = ["ctest", "--test-dir", folder, "--output-on-failure", "-j", jobs]
+
+    def succeeds(*command):
+        return logged(row, [*root, "--", *command], log, environment) == 0
+
     result["built"] = False
     cases = (0, 0, 0)
-    if logged(row, [*root, "--", "cmake", "-S", ".", "-B", folder, *words], log, environment) == 0:
+    if succeeds("cmake", "-S", ".", "-B", folder, *words):
         log = build / "build.log"
-        result["built"] = 0 == logged(
-            row, [*root, "--", "cmake", "--build", folder, "-j", jobs, "--target", *TARGETS, "--", "-k", "0"], log, environment
-        )
+        result["built"] = succeeds("cmake", "--build", folder, "-j", jobs, "--target", *TARGETS, "--", "-k", "0")
         built = time.monotonic()
         result["build_seconds"] = round(built - begun)
-        result["warnings"] = len(warnings(log.read_text(encoding="utf-8", errors="replace")))
-        for each in warnings(log.read_text(encoding="utf-8", errors="replace")):
+        warned = warnings(log.read_text(encoding="utf-8", errors="replace"))
+        result["warnings"] = len(warned)
+        for each in warned:
             say(row, each)
     if result["built"]:
         log = build / "test.log"
-        tested = logged(
-            row,
-            [*root, "--", "ctest", "--test-dir", folder, "-L", "^(unit|portable)$", "-j", jobs, "--output-on-failure", "--output-junit", str(build / "ctest.xml")],
-            log, environment,
-        )  # fmt: skip
-        if tested == 0 and (build / "example/opentelemetry").exists():
+        result["tested"] = succeeds(*ctest, "-L", "^(unit|portable)$", "--output-junit", str(build / "ctest.xml"))
+        if result["tested"] and (build / "example/opentelemetry").exists():
             log = build / "example.log"
-            tested = logged(row, [*root, "--", "ctest", "--test-dir", folder, "-R", "^example.opentelemetry", "--output-on-failure"], log, environment)
+            result["tested"] = succeeds(*ctest, "-R", "^example.opentelemetry")
         counts = [results.counted(path.stem.partition(".")[2], path.read_text(encoding="utf-8"), results.only_portable())
                   for path in (build / "junit").glob("unit.*.xml")]
         cases = tuple(map(sum, zip(cases, *counts)))
         result["test_seconds"] = round(time.monotonic() - built)
-        result["tested"] = tested == 0
         if result["tested"]:
             result["tests"], _ = results.read_ctest(build / "ctest.xml")
     result["cases"], result["only_portable"] = list(cases[:2]), cases[2]
