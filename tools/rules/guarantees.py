@@ -5,8 +5,8 @@
 checked.
 
 A guarantee is checked where code calls `object(guarantee::NAME, ...)`, or `object(promise::NAME, ...)` for those of the
-semaphore on RabbitMQ. Comments, strings, lists of names, comparisons and printing are no checks, nor is code that is
-switched off by `#if 0` or `if (false)`. Each test `SUITE/CASE` that the document names must exist."""
+semaphore on RabbitMQ. Comments, strings, lists of names, comparisons and printing are no checks. Each test `SUITE/CASE`
+that the document names must exist."""
 
 import pathlib
 import re
@@ -17,28 +17,10 @@ import sources
 KINDS = [("guarantee", "G", "test/support/guarantee.hpp"), ("promise", "R", "test/sim/support/broker_model.hpp")]
 
 
-def code(text):
-    """The text without comments, strings and code that is switched off. All lines keep their places."""
-    blank = lambda match: re.sub(r"[^\n]", " ", match[0])
-    text = sources.without_noise(text)
-    text = re.sub(r"^#if 0\b.*?^#(?:endif|else|elif)\b", blank, text, flags=re.DOTALL | re.MULTILINE)
-    return re.sub(r"\bif (?:constexpr )?\((?:false|0)\)[^;]*;", blank, text)
-
-
-def checks(text, enum):
-    """The guarantees that this code checks, each with its line."""
-    text = code(text)
-    for match in re.finditer(rf"\bobject\(\s*{enum}::(\w+)\s*,", text):
-        yield match[1], sources.line_of(text, match.start())
-
-
-def found_in(files, enum):
-    """The places at which each guarantee is checked, by its name. `files`: texts by the names of their files."""
-    where = {}
-    for file, text in sorted(files.items()):
-        for name, line in checks(text, enum):
-            where.setdefault(name, []).append(f"{file}:{line}")
-    return where
+def checked_in(files, enum):
+    """The names of the guarantees that the code of these files checks."""
+    call = re.compile(rf"\bobject\(\s*{enum}::(\w+)\s*,")
+    return {name for text in files.values() for name in call.findall(sources.without_noise(text))}
 
 
 def enumerators(header, enum):
@@ -47,7 +29,7 @@ def enumerators(header, enum):
     return {number: name for name, number in re.findall(r"(\w+) = (\d+)", body[1] if body else "")}
 
 
-def problems_of(document, header, where, enum, letter):
+def problems_of(document, header, checked, enum, letter):
     promised = set(re.findall(rf"^\| \*\*{letter}(\d+)\*\* \|", document, re.MULTILINE))
     named = enumerators(header, enum)
     if not named:
@@ -55,7 +37,7 @@ def problems_of(document, header, where, enum, letter):
     for number in sorted(promised ^ set(named), key=int):
         yield f"{letter}{number} is only in " + ("the document" if number in promised else f"enum class {enum}")
     for number, name in named.items():
-        if name not in where:
+        if name not in checked:
             yield f"{letter}{number} is checked nowhere: no object({enum}::{name}, ...)"
 
 
@@ -72,7 +54,7 @@ def problems(files):
     tests = {path: text for path, text in files.items() if re.match(r"test/.*\.[ch]pp$", path)}
     yield from missing_tests(document, tests)
     for enum, letter, file in KINDS:
-        yield from problems_of(document, files[file], found_in(tests, enum), enum, letter)
+        yield from problems_of(document, files[file], checked_in(tests, enum), enum, letter)
 
 
 CHECK = "judge.object(guarantee::order,\n what);"
@@ -104,7 +86,5 @@ PLANTED = [
         "excuse(guarantee::order, until);",
         "no_object(guarantee::order, what);",
         "void object(guarantee g, const std::string& what);",
-        "\n#if 0\nobject(guarantee::order, what);\n#endif\n",
-        "if (false) object(guarantee::order, what);",
     ]),
 ]
