@@ -156,10 +156,11 @@ def mkdocs(stage, site):
     }
     config = stage.folder.parent / "mkdocs.yml"
     config.write_text(json.dumps(settings), encoding="utf-8")  # JSON is YAML
-    done = subprocess.run([sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--config-file", str(config)],
+    done = subprocess.run([sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", str(config)],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           env={**os.environ, "NO_MKDOCS_2_WARNING": "1"})
-    said = [line for line in done.stdout.splitlines() if line.strip()]
+    # --quiet would also hide warnings, and --strict counts only those that are shown.
+    said = [line for line in done.stdout.splitlines() if line.strip() and not line.startswith("INFO")]
     return said if said or done.returncode == 0 else [f"mkdocs ended with status {done.returncode}"]
 
 
