@@ -14,19 +14,6 @@ from typing import NamedTuple
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CPP = (".cpp", ".hpp", ".hpp.in")
 
-_CPP_PIECE = re.compile(
-    r"""(?P<comment>//(?:\\\n|[^\n])*|/\*.*?\*/)
-      | (?P<text>(?:u8|[uUL])?R"(?P<delimiter>[^()\\\s]{0,16})\(.*?\)(?P=delimiter)"
-               | (?:u8|[uUL])?"(?:\\.|[^"\\\n])*"
-               | (?:u8|[uUL])?(?<![0-9A-Fa-f])'(?:\\.|[^'\\\n])+')
-      | (?P<word>[A-Za-z_0-9](?:'(?=[0-9A-Fa-f])|[A-Za-z_0-9])*)
-      | (?P<newline>\n)
-      | (?P<space>\\\n|[^\S\n]+)
-      | (?P<sign>.)
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-
 _NO_CODE = re.compile(
     r"""//[^\n]*
       | /\*.*?\*/
@@ -88,22 +75,11 @@ def without_directives(text):
     return _DIRECTIVE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
 
 
-def _cpp_pieces(text):
-    """Yields (kind, text, position)."""
-    for match in _CPP_PIECE.finditer(text):
-        yield match.lastgroup if match.lastgroup != "delimiter" else "text", match[0], match.start()
-
-
-def cpp_comments(text):
-    """One `Comment` for each block. Neighbouring lines with nothing but comments make one block."""
+def _blocks(pieces):
+    """One `Comment` for each block. Neighbouring lines with nothing but comments make one block. A piece has its line,
+    whether the line has nothing else, and its text."""
     found = []
-    lines = text.split("\n")
-    for kind, piece, at in _cpp_pieces(text):
-        if kind != "comment":
-            continue
-        line = text.count("\n", 0, at) + 1
-        alone = lines[line - 1].lstrip().startswith("//")
-        body = re.sub(r"^(///?<?|/\*\*?)[ ]?|\s*\*/$", "", piece)
+    for line, alone, body in pieces:
         if alone and found and found[-1][2] and found[-1][1] == line - 1:
             found[-1][1] = line
             found[-1][3].append(body)
@@ -112,34 +88,31 @@ def cpp_comments(text):
     return [Comment(first, "\n".join(parts)) for first, _, _, parts in found]
 
 
-def python_comments(text):
-    found = []
+def _cpp_pieces(text):
+    lines = text.split("\n")
+    for match in _NO_CODE.finditer(text):
+        if match[0].startswith("/"):
+            line = line_of(text, match.start())
+            yield line, lines[line - 1].lstrip().startswith("//"), re.sub(r"^(///?<?|/\*\*?)[ ]?|\s*\*/$", "", match[0])
+
+
+def _python_pieces(text):
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT and not token.string.startswith("#!"):
-            line, alone, body = token.start[0], token.line.lstrip().startswith("#"), token.string[1:].removeprefix(" ")
-            if alone and found and found[-1][2] and found[-1][1] == line - 1:
-                found[-1][1] = line
-                found[-1][3].append(body)
-            else:
-                found.append([line, line, alone, [body]])
+            yield token.start[0], token.line.lstrip().startswith("#"), token.string[1:].removeprefix(" ")
+
+
+def _docstrings(text):
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)) and ast.get_docstring(node):
-            found.append([node.body[0].lineno, 0, False, [ast.get_docstring(node)]])
-    return sorted(Comment(first, "\n".join(parts)) for first, _, _, parts in found)
+            yield Comment(node.body[0].lineno, ast.get_docstring(node))
 
 
-def line_comments(text):
+def _line_pieces(text):
     """The comments of shell, CMake and similar files: lines with nothing but a comment."""
-    found = []
     for number, line in enumerate(text.split("\n"), 1):
         if re.match(r"\s*#(?!!)", line):
-            body = re.sub(r"^\s*#+ ?", "", line)
-            if found and found[-1][1] == number - 1:
-                found[-1][1] = number
-                found[-1][2].append(body)
-            else:
-                found.append([number, number, [body]])
-    return [Comment(first, "\n".join(parts)) for first, _, parts in found]
+            yield number, True, re.sub(r"^\s*#+ ?", "", line)
 
 
 def kind_of(path, text):
@@ -155,4 +128,6 @@ def kind_of(path, text):
 
 def comments(path, text):
     kind = kind_of(path, text)
-    return {"cpp": cpp_comments, "python": python_comments, "lines": line_comments, None: lambda _: []}[kind](text)
+    if kind == "python":
+        return sorted([*_blocks(_python_pieces(text)), *_docstrings(text)])
+    return _blocks({"cpp": _cpp_pieces, "lines": _line_pieces, None: lambda _: ()}[kind](text))
