@@ -43,7 +43,7 @@ using asio::ip::tcp;
 using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 
-constexpr auto as_tuple = asio::as_tuple(asio::use_awaitable);
+constexpr auto as_results = asio::as_tuple(asio::use_awaitable);
 constexpr auto idle_timeout = 30s;       // of a connection
 constexpr std::size_t connections = 16;  // at once; more of them wait
 constexpr std::size_t header_max = 8 * 1024;
@@ -116,11 +116,11 @@ public:
 private:
   asio::awaitable<void> serve_connections() {
     for (;;) {
-      auto [failed, socket] = co_await acceptor_.async_accept(as_tuple);
+      auto [failed, socket] = co_await acceptor_.async_accept(as_results);
       if (failed == asio::error::operation_aborted) co_return;
       if (failed) {  // for example, there is no descriptor
         asio::steady_timer pause(io_, 100ms);
-        co_await pause.async_wait(as_tuple);
+        co_await pause.async_wait(as_results);
         continue;
       }
       boost::beast::tcp_stream stream(std::move(socket));
@@ -181,7 +181,7 @@ private:
   /// Scrapes that overlap share one reading, so that the number of requests to Consul is bounded.
   asio::awaitable<std::string> text(clock::duration time) {
     if (is_reading_) {
-      co_await read_.async_wait(as_tuple);
+      co_await read_.async_wait(as_results);
       co_return last_;
     }
     is_reading_ = true;

@@ -21,14 +21,14 @@
 namespace holdfast::test {
 namespace {
 
-constexpr std::chrono::milliseconds ttl = 60s;
+constexpr std::chrono::milliseconds long_ttl = 60s;
 /// A process that is notified needs far less, and one that waits for a lease or a session needs at least four times as
 /// long.
-constexpr std::chrono::milliseconds soon = ttl / 4;
+constexpr std::chrono::milliseconds soon = long_ttl / 4;
 
 semaphore_options long_lived(std::string prefix, std::uint32_t limit) {
   semaphore_options options = calm(std::move(prefix), limit);
-  options.session_ttl = scaled(ttl);
+  options.session_ttl = scaled(long_ttl);
   return options;
 }
 
@@ -141,7 +141,7 @@ ASYNC_TEST_CASE(an_idle_mutex_whose_key_is_deleted_is_free, 120s) {
   for (const bool reads_node : {true, false}) {
     consul::client client = co_await own.client_of(ex, reads_node);
     mutex_options options = calm(unique_prefix("idle"));
-    options.session_ttl = scaled(ttl);
+    options.session_ttl = scaled(long_ttl);
     options.tuning.session_idle_timeout = 500ms;
     holdfast::mutex m(client, options);
     held_mutex held = co_await m.lock();
