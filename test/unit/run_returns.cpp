@@ -40,7 +40,16 @@ semaphore_options of_one_slot_with_long_times() {
   semaphore_options options = of_one_slot();
   options.tuning.session_idle_timeout = long_time;
   options.tuning.give_up_after = long_time;
+  options.tuning.request_timeout = long_time;
+  options.session_ttl = 3 * long_time;  // a session is renewed each third of it
   return options;
+}
+
+consul::config config_with_long_times(const testing::server& consul) {
+  consul::config settings = consul.client_config();
+  settings.request_timeout = long_time;
+  settings.connect_timeout = long_time;
+  return settings;
 }
 
 asio::awaitable<void> use_once(semaphore& sem) {
@@ -53,7 +62,7 @@ template <class Work>
 clock::duration time_of_run(testing::server& consul, Work work) {
   asio::io_context io;
   const auto began = clock::now();
-  asio::co_spawn(io, work(consul::client(io, consul.client_config())), asio::detached);
+  asio::co_spawn(io, work(consul::client(io, config_with_long_times(consul))), asio::detached);
   io.run();
   return clock::now() - began;
 }
@@ -128,7 +137,7 @@ ASYNC_TEST_CASE(close_of_a_set_waits_for_a_lock_in_the_callers_own_hands, 10s) {
 
 ASYNC_TEST_CASE(close_is_quick_when_the_slot_is_released_first, 10s) {
   testing::server consul;
-  consul::client client(ex, consul.client_config());
+  consul::client client(ex, config_with_long_times(consul));
   semaphore sem(client, of_one_slot_with_long_times());
   slot held = co_await sem.acquire(asio::use_awaitable);
   co_await held.release(asio::use_awaitable);
