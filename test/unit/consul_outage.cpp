@@ -23,8 +23,9 @@ struct outage_under_test {
   outage_under_test(const asio::any_io_executor& ex, clock::duration longest)
       : strand(ex), now(strand, owner, longest, longest, random) {}
 
-  /// Waits, and then appends the letter to `order`.
-  void wait(char letter, outage::place where, clock::duration patience = 1min) {
+  /// Waits, and then appends the letter to `order`. The patience is longer than the deadline of a test case, so a
+  /// request that goes on only when its patience is over fails the test.
+  void wait(char letter, outage::place where, clock::duration patience = 10min) {
     auto body = [](outage& now, outage::place where, time_point deadline) -> awaitable<void> {
       co_await now.wait(where, deadline);
     };
