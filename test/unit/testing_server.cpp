@@ -472,7 +472,9 @@ ASYNC_TEST_CASE(with_a_thread_of_its_own_it_ends_at_once, 20s) {
   std::optional<server> consul(std::in_place);
   things_under_way things(ex, consul->address());
   co_await things.begin(*consul);
+  const auto begun = std::chrono::steady_clock::now();
   consul.reset();
+  BOOST_TEST((std::chrono::steady_clock::now() - begun < 10s));
   for (const auto& each : things.clients) {
     const received end = co_await each->receive();
     BOOST_TEST(static_cast<bool>(end.end));
