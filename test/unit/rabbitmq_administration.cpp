@@ -293,9 +293,12 @@ ASYNC_TEST_CASE(commands_exclude_each_other) {
 }
 
 ASYNC_TEST_CASE(another_administrator_who_does_not_end_is_an_error) {
-  scene at(ex, false, 10min);  // the first command must not end by the timeout of a request
+  scene at(ex, false, 10min);  // the first command must neither end by the timeout of a request nor by its own
+  rabbitmq::administration_options patient = scene::options();
+  patient.timeout = 10min;
+  semaphore_administration first(at.client, patient);
   at.on.set_faults({{.what = broker_fault::freeze(), .method = "queue.declare", .queue = "jobs-1-B"}});
-  at.admin.create(1, asio::bind_executor(ex, [](error_code) {}));
+  first.create(1, asio::bind_executor(ex, [](error_code) {}));
   co_await until([&] { return at.on.statistics().faults == 1; });
   rabbitmq::administration_options hurried = scene::options();
   hurried.timeout = 300ms;
