@@ -50,15 +50,15 @@ class Step:
 CONSUL_TESTS = "integration|interop|conformance|differential|cluster"
 STEPS = (
     Step("install", "README's commands: build the library (-O3, NDEBUG), install it, and use it in a program", runs="first",
-         command=("env", "CXXFLAGS=-Werror", "python3", "tools/readme_install.py"), seconds=(70, 0)),
-    Step("broker", "tests on a RabbitMQ broker", runs="first", targets="rabbitmq_tests", labels="rabbitmq",
-         seconds=(60, 60)),
+         command=("env", "CXXFLAGS=-Werror", "python3", "tools/readme_install.py"), seconds=(150, 0)),
     Step("agent", "tests on Consul 1.8.7 and on the model of Consul", runs="first",
          targets="integration_tests conformance_tests", labels="integration|conformance|model", tests_at_a_time=4, seconds=(90, 150)),
-    Step("unit", "unit tests of that library, and a few simulated clusters", runs="first", targets="unit_tests sim_tests",
-         labels="unit|brief", seconds=(190, 60)),
+    Step("broker", "tests on a RabbitMQ broker", runs="first", targets="rabbitmq_tests", labels="rabbitmq",
+         seconds=(60, 60)),
     Step("programs", "the program holdfast, the examples and the tutorial", runs="first", targets="cli_tests examples",
          labels="cli|example", seconds=(70, 60)),
+    Step("unit", "unit tests of that library, and a few simulated clusters", runs="first", targets="unit_tests sim_tests",
+         labels="unit|brief", seconds=(190, 60)),
 
     Step("release", "the same library: more simulated clusters, a real one, HashiCorp's clients beside ours, the model compared "
          "with an agent, threads, metrics, the manual, static libraries",

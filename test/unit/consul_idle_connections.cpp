@@ -105,7 +105,7 @@ ASYNC_TEST_CASE(a_connection_that_is_dead_or_to_another_agent_is_closed) {
 }
 
 ASYNC_TEST_CASE(idle_connections_are_closed_in_time) {
-  idle_under_test t(ex, 60ms);
+  idle_under_test t(ex, 1s);
   auto first = co_await t.open();
   auto second = co_await t.open();
   t.idle.keep(std::move(first), 0, ordinary);
