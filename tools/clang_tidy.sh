@@ -63,7 +63,11 @@ look_at() {
   out=$(ulimit -t 900 && "$tidy" "${words[@]}" "$PWD/$file" "$@" 2>&1) || status=$?
   echo "[$SECONDS s] $file"
   [ $status -ne 0 ] || return 0
-  if grep -qE '^/[^ ]*: (warning|error): ' <<<"$out" && ! grep -qE "^$PWD/|clang-diagnostic-error" <<<"$out"; then return 0; fi
+  # The notes of such a finding may be about our files.
+  if grep -qE '^/[^ ]*: (warning|error): ' <<<"$out" &&
+    ! grep -qE "^$PWD/[^ ]*: (warning|error): |clang-diagnostic-error" <<<"$out"; then
+    return 0
+  fi
   echo "$out"
   return 1
 }

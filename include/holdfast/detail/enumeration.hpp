@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstddef>
+#include <utility>
 
 // The enumerators of an enumeration are found by its `to_string`, which must be constexpr, and must return the same
 // text for all values that are not enumerators, and for no enumerator. Our builds refuse a `switch` that leaves an
@@ -43,9 +44,9 @@ constexpr auto enumerators() noexcept {
         return true;
       }(),
       "the values of the enumerators have a gap");
-  std::array<Enum, end - first> all{};
-  for (std::size_t value = first; value < end; ++value) all[value - first] = static_cast<Enum>(value);
-  return all;
+  return []<std::size_t... Index>(std::index_sequence<Index...>) {
+    return std::array<Enum, end - first>{static_cast<Enum>(first + Index)...};
+  }(std::make_index_sequence<end - first>());
 }
 
 /// The place of a value in an array of `enumerators_size` elements: its number, or 0 if the value is not an enumerator.
