@@ -109,9 +109,6 @@ def use(readme, folder, prefix=None, source=None):
         (folder / "holdfast").symlink_to(source)
     (folder / "CMakeLists.txt").write_text(cmake, encoding="utf-8")
     (folder / "main.cpp").write_text(program, encoding="utf-8")
-    if source:
-        # README's commands keep this setting. With it the library is built in a third of the time.
-        run("cmake -S . -B build -G Ninja -DCMAKE_UNITY_BUILD=ON", folder)
     output = run_all(commands, folder, {"CMAKE_PREFIX_PATH": str(prefix)} if prefix else None)
     expect(OUTPUT in output, f'README\'s program did not print "{OUTPUT}":\n{output}')
 

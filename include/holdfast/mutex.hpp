@@ -117,21 +117,21 @@ public:
   /// key first three times.
   template <detail::slot_token<held_mutex> Token = throwing_t>
   auto try_lock(Token&& token = {}) {
-    return initiate<held_mutex>({operation_options(), true}, std::forward<Token>(token));
+    return initiate<held_mutex>(detail::once(operation_options()), std::forward<Token>(token));
   }
   template <detail::slot_token<held_mutex> Token = throwing_t>
   auto try_lock(operation_options options, Token&& token = {}) {
-    return initiate<held_mutex>({options, true}, std::forward<Token>(token));
+    return initiate<held_mutex>(detail::once(options), std::forward<Token>(token));
   }
   /// Locks the mutex, but waits for at most `duration`. Completes with an empty handle if the mutex was not granted in
   /// that time.
   template <detail::slot_token<held_mutex> Token = throwing_t>
   auto try_lock_for(std::chrono::nanoseconds duration, Token&& token = {}) {
-    return initiate<held_mutex>({operation_options(), false, duration}, std::forward<Token>(token));
+    return initiate<held_mutex>(detail::within(duration, operation_options()), std::forward<Token>(token));
   }
   template <detail::slot_token<held_mutex> Token = throwing_t>
   auto try_lock_for(std::chrono::nanoseconds duration, operation_options options, Token&& token = {}) {
-    return initiate<held_mutex>({options, false, duration}, std::forward<Token>(token));
+    return initiate<held_mutex>(detail::within(duration, options), std::forward<Token>(token));
   }
 };
 

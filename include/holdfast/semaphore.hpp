@@ -133,22 +133,22 @@ public:
   /// other processes have written the record first three times.
   template <detail::slot_token<slot> Token = throwing_t>
   auto try_acquire(Token&& token = {}) {
-    return initiate<slot>({acquire_options(), true}, std::forward<Token>(token));
+    return initiate<slot>(detail::once(acquire_options()), std::forward<Token>(token));
   }
   template <detail::slot_token<slot> Token = throwing_t>
   auto try_acquire(acquire_options options, Token&& token = {}) {
-    return initiate<slot>({options, true}, std::forward<Token>(token));
+    return initiate<slot>(detail::once(options), std::forward<Token>(token));
   }
 
   /// Acquires one slot, but waits for at most `duration`. Completes with an empty slot if none was granted in that
   /// time. With a `duration` of zero it does the same as `try_acquire`.
   template <detail::slot_token<slot> Token = throwing_t>
   auto try_acquire_for(std::chrono::nanoseconds duration, Token&& token = {}) {
-    return initiate<slot>({acquire_options(), false, duration}, std::forward<Token>(token));
+    return initiate<slot>(detail::within(duration, acquire_options()), std::forward<Token>(token));
   }
   template <detail::slot_token<slot> Token = throwing_t>
   auto try_acquire_for(std::chrono::nanoseconds duration, acquire_options options, Token&& token = {}) {
-    return initiate<slot>({options, false, duration}, std::forward<Token>(token));
+    return initiate<slot>(detail::within(duration, options), std::forward<Token>(token));
   }
 };
 

@@ -28,16 +28,13 @@ class statistics_access;
 /// does not compile, and neither does `unit.runtime_options`. Let that test expect the member's value.
 struct acquire_request {
   // A request cannot be made without options. The constructors are implicit, so that a caller just passes its options.
-  acquire_request(const acquire_options& all, bool tries_once = false,
-                  std::chrono::nanoseconds longest = std::chrono::nanoseconds::max())
-      : options(all), once(tries_once), within(longest) {}
-  acquire_request(const operation_options& all, bool tries_once = false,
-                  std::chrono::nanoseconds longest = std::chrono::nanoseconds::max())
-      : acquire_request(acquire_options_of(all), tries_once, longest) {}
+  acquire_request(const acquire_options& all) : options(all) {}
+  acquire_request(const operation_options& all) : options(acquire_options_of(all)) {}
 
   acquire_options options;
-  bool once;
-  std::chrono::nanoseconds within;  ///< the longest wait; the maximum if it is not limited
+  bool once = false;  ///< try once, without waiting for a slot
+  /// The longest wait. The maximum means that the wait is not limited.
+  std::chrono::nanoseconds within = std::chrono::nanoseconds::max();
 
 private:
   /// If `operation_options` gets another member, this function does not compile. Then pass the member on here.
@@ -46,6 +43,17 @@ private:
     return {.diag = diag, .trace_parent = trace_parent};
   }
 };
+
+/// The request of a `try_acquire` with these options.
+inline acquire_request once(acquire_request request) {
+  request.once = true;
+  return request;
+}
+/// The request of a `try_acquire_for` with these options.
+inline acquire_request within(std::chrono::nanoseconds longest, acquire_request request) {
+  request.within = longest;
+  return request;
+}
 
 HOLDFAST_EXPORT const asio::any_io_executor& executor_of(const shell&) noexcept;
 HOLDFAST_EXPORT void start_acquire(const std::shared_ptr<shell>&, const acquire_request&, pending<hold>&&);

@@ -15,7 +15,7 @@ void start_try_lock(const std::shared_ptr<shell>& impl, const std::string& name,
                     pending<hold>&& handler) {
   const protocol::failure wrong = runtime::wrong_name(name);
   if (wrong.code) return impl->refuse(wrong, options.diag, std::move(handler));
-  impl->acquire({options, true}, std::move(handler), name);
+  impl->acquire(once(options), std::move(handler), name);
 }
 
 }  // namespace detail

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: BSL-1.0
 
 // A slot may be free and look taken, because the session of its holder has ended or a key was deleted. A process that
-// waits gets such a slot soon, because the node of the sessions has certainly stood all the time (guarantee G5, and the
-// proofs of G1). A process without such a proof waits for a TTL. The TTL is long, so that a test tells the two apart.
+// waits gets such a slot soon, because the node of the sessions has certainly existed all the time (guarantee G5, and
+// the proofs of G1). A process without such a proof waits for a TTL. The TTL is long, so that a test tells the two apart.
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>

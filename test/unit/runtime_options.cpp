@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(all_options_of_an_acquire_arrive) {
   holdfast::acquire_options options;
   auto& [count, diag, deadline, trace_parent] = options;
   count = 3, diag = &words, deadline = std::chrono::steady_clock::time_point(7s), trace_parent = &words;
-  const holdfast::detail::acquire_request request(options, true, 5s);
+  const auto request = holdfast::detail::within(5s, holdfast::detail::once(options));
   BOOST_TEST(request.options.diag == &words);
   BOOST_TEST((request.options.deadline == std::chrono::steady_clock::time_point(7s)));
   BOOST_TEST(request.options.trace_parent == &words);

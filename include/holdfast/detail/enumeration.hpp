@@ -7,9 +7,9 @@
 #include <cstddef>
 #include <utility>
 
-// The enumerators of an enumeration are found by its `to_string`, which must be constexpr, and must return the same
-// text for all values that are not enumerators, and for no enumerator. Our builds refuse a `switch` that leaves an
-// enumerator out. So an enumerator that is missing in `to_string` does not compile, and each other one is found here.
+// This header derives the list of an enumeration from its `to_string`. That function must be constexpr. It must return
+// one text for all values that are not enumerators, and other texts for the enumerators. Our builds refuse a `switch`
+// that leaves out an enumerator. So the list is complete: an enumerator that is not in `to_string` does not compile.
 namespace holdfast::detail {
 
 /// All enumerators have values below this one.

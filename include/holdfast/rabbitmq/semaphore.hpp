@@ -72,22 +72,22 @@ public:
   /// other processes were faster three times.
   template <holdfast::detail::slot_token<slot> Token = throwing_t>
   auto try_acquire(Token&& token = {}) {
-    return initiate<slot>({operation_options(), true}, std::forward<Token>(token));
+    return initiate<slot>(holdfast::detail::once(operation_options()), std::forward<Token>(token));
   }
   template <holdfast::detail::slot_token<slot> Token = throwing_t>
   auto try_acquire(operation_options options, Token&& token = {}) {
-    return initiate<slot>({options, true}, std::forward<Token>(token));
+    return initiate<slot>(holdfast::detail::once(options), std::forward<Token>(token));
   }
 
   /// Acquires a slot, but waits for at most `duration`. Completes with an empty slot if none was granted in that time.
   /// With a `duration` of zero it does the same as `try_acquire`.
   template <holdfast::detail::slot_token<slot> Token = throwing_t>
   auto try_acquire_for(std::chrono::nanoseconds duration, Token&& token = {}) {
-    return initiate<slot>({operation_options(), false, duration}, std::forward<Token>(token));
+    return initiate<slot>(holdfast::detail::within(duration, operation_options()), std::forward<Token>(token));
   }
   template <holdfast::detail::slot_token<slot> Token = throwing_t>
   auto try_acquire_for(std::chrono::nanoseconds duration, operation_options options, Token&& token = {}) {
-    return initiate<slot>({options, false, duration}, std::forward<Token>(token));
+    return initiate<slot>(holdfast::detail::within(duration, options), std::forward<Token>(token));
   }
 };
 
