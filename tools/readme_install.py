@@ -106,6 +106,9 @@ def use(readme, folder, prefix=None, source=None):
     if source:
         cmake, changed = re.subn(r"^find_package.*# or: (.*)$", r"\1", cmake, flags=re.MULTILINE)
         expect(changed == 1, 'README\'s CMakeLists.txt does not say "find_package(...)  # or: add_subdirectory(...)"')
+        # Without this line the library's files are compiled one by one, which takes three times as long. Other tests
+        # do that: scripts/test --long, in the step `worlds`, and the packages.
+        cmake = cmake.replace("add_subdirectory(", "set(CMAKE_UNITY_BUILD ON)\nadd_subdirectory(", 1)
         (folder / "holdfast").symlink_to(source)
     (folder / "CMakeLists.txt").write_text(cmake, encoding="utf-8")
     (folder / "main.cpp").write_text(program, encoding="utf-8")

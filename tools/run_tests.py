@@ -5,7 +5,8 @@
 """Builds holdfast in several ways and runs its tests. scripts/test calls this program and describes its options.
 
 STEPS lists what can be run. A builder compiles the steps one after the other, at the lowest priority. The tests of a
-step begin when the step is built, beside the build of the next steps, because tests often wait.
+step begin when the step is built, beside the build of the next steps and beside the tests of at most one other step,
+because tests often wait.
 """
 
 import dataclasses
@@ -27,6 +28,7 @@ import compilers
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 JOBS = os.environ.get("HOLDFAST_JOBS", "2")
 PASSED = ROOT / "build/passed.json"
+STEPS_AT_A_TIME = 2  # whose tests run
 SILENCE = 15  # seconds without output until a line says what is done, and how much is left
 
 
@@ -42,39 +44,43 @@ class Step:
     names: str = ""  # how the names of the tests begin, a regular expression
     runs: str = "rest"  # by which call: first (scripts/test), rest (added by --all), long (added by --long), named
     command: tuple = ()  # that must succeed before anything is built
+    needs: str = "all"  # of the set-up to be built, one of STAGES; tests need the last stage of all chosen steps
     on: tuple = ()  # the program and its version on which the tests run; without it, Consul 1.8.7 and RabbitMQ 3.10.8
     tests_at_a_time: int = 2
     seconds: tuple = (60, 60)  # to build and to test on two cores, for the estimate of the time that is left
 
 
+STAGES = ("build", "test", "all")  # of scripts/setup --for
 CONSUL_TESTS = "integration|interop|conformance|differential|cluster"
 STEPS = (
     Step("install", "README's commands: build the library (-O3, NDEBUG), install it, and use it in a program", runs="first",
-         command=("env", "CXXFLAGS=-Werror", "python3", "tools/readme_install.py"), seconds=(150, 0)),
-    Step("agent", "tests on Consul 1.8.7 and on the model of Consul", runs="first",
-         targets="integration_tests conformance_tests", labels="integration|conformance|model", tests_at_a_time=4, seconds=(90, 150)),
-    Step("broker", "tests on a RabbitMQ broker", runs="first", targets="rabbitmq_tests", labels="rabbitmq",
-         seconds=(60, 60)),
-    Step("programs", "the program holdfast, the examples and the tutorial", runs="first", targets="cli_tests examples",
-         labels="cli|example", seconds=(70, 60)),
-    Step("unit", "unit tests of that library, and a few simulated clusters", runs="first", targets="unit_tests sim_tests",
-         labels="unit|brief", seconds=(190, 60)),
+         command=("env", "CXXFLAGS=-Werror", "python3", "tools/readme_install.py"), needs="build", seconds=(120, 0)),
+    Step("agent", "tests on Consul 1.8.7 and on the model of Consul", runs="first", needs="test",
+         targets="integration_tests conformance_tests", labels="integration|conformance|model", tests_at_a_time=4,
+         seconds=(90, 70)),
+    Step("broker", "tests on a RabbitMQ broker", runs="first", needs="test", targets="rabbitmq_tests", labels="rabbitmq",
+         seconds=(80, 110)),
+    Step("programs", "the program holdfast, the examples and the tutorial", runs="first", needs="test",
+         targets="cli_tests examples", labels="cli|example", tests_at_a_time=4, seconds=(100, 70)),
+    Step("unit", "unit tests of that library, and a few simulated clusters", runs="first", needs="test",
+         targets="unit_tests sim_tests", labels="unit|brief", tests_at_a_time=4, seconds=(190, 40)),
 
-    Step("release", "the same library: more simulated clusters, a real one, HashiCorp's clients beside ours, the model compared "
-         "with an agent, threads, metrics, the manual, static libraries",
-         targets="unit_tests sim_tests cli_tests interop_tests cluster_tests differential_tests threads_tests interface_tests "
-         "rabbitmq_tests example_server",
-         labels="sim|interop|cluster|differential|threads|interface|monitoring|manual|portable|static_package"),
     Step("shared", "shared libraries without optimization: lints, packages, a short benchmark", preset="debug",
-         targets="headers holdfast holdfast_testing holdfast_rabbitmq holdfast_rabbitmq_testing holdfast_bench",
-         labels="bench|lint|package"),
+         needs="test", labels="bench|lint|package",
+         targets="headers holdfast holdfast_testing holdfast_rabbitmq holdfast_rabbitmq_testing holdfast_bench"),
+    Step("release", "the library of the first steps: more simulated clusters, a real one, HashiCorp's clients beside "
+         "ours, the model compared with an agent, threads, metrics, the manual, static libraries",
+         targets="unit_tests sim_tests cli_tests interop_tests cluster_tests differential_tests threads_tests "
+         "interface_tests rabbitmq_tests example_server",
+         labels="sim|interop|cluster|differential|threads|interface|monitoring|manual|portable|static_package"),
+    Step("consul", "everything that runs on Consul or is compared with it, on the newest Consul", on=("consul", "newest"),
+         targets="interop_tests integration_tests conformance_tests differential_tests cluster_tests",
+         labels=CONSUL_TESTS, tests_at_a_time=4),
     Step("sanitized", "clang++ with its address sanitizer and some of the others: unit, thread and model tests",
          preset="sanitized", targets="unit_tests threads_tests integration_tests", labels="unit|threads|model"),
     Step("tsan", "clang++ with its thread sanitizer: everything that has threads", preset="tsan",
          targets="unit_tests threads_tests", labels="unit|threads"),
     Step("fuzz", "libFuzzer, three seconds for each target", preset="fuzz", targets="fuzzers", labels="fuzz"),
-    Step("consul", "everything that runs on Consul or is compared with it, on the newest Consul", on=("consul", "newest"),
-         targets="interop_tests integration_tests conformance_tests differential_tests cluster_tests", labels=CONSUL_TESTS, tests_at_a_time=4),
 
     Step("clusters", "real clusters, brokers and metrics under faults; a million operations of the differential test",
          runs="long", targets="cli_tests differential_tests cluster_tests integration_tests rabbitmq_tests example_server",
@@ -143,10 +149,10 @@ def stop_all():
             pass
 
 
-def run(command, on_line, log=None):
+def run(command, on_line, log=None, environment=None):
     """Runs a command to its end, and passes on each line that it prints. Returns its status."""
     child = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                             start_new_session=True)
+                             start_new_session=True, env={**os.environ, **(environment or {})})
     groups.add(child.pid)
     for line in child.stdout:
         line = line.decode(errors="replace").rstrip("\n")
@@ -195,40 +201,45 @@ class Run:
     def __init__(self, steps, consul_version=None, on_result=None):
         self.steps = steps
         self.consul_version = consul_version
-        self.on_result = on_result or (lambda *_: None)
+        self.on_result = on_result  # writes a row of doc/results
         self.passed = self.failed = 0
         self.summary = []
         self.built = queue.Queue()
-        self.building = self.testing = None  # the step, and how much of it is done: (step, 0.5, "what")
+        self.building = None  # the step, and how much of it is done: (step, 0.5, "what")
+        self.testing = {}  # by step: the same
         self.left_to_build = list(steps)
         self.left_to_test = list(steps)
-        self.programs_ready = threading.Event()
+        # Rows are read from files that all steps of a preset write.
+        self.may_test = threading.Semaphore(1 if on_result else STEPS_AT_A_TIME)
+        self.counting = threading.Lock()
+        runs = {step.runs for step in steps}
+        self.stages = STAGES[:2] if runs == {"first"} else STAGES
+        self.ready = {stage: threading.Event() for stage in self.stages}
+        self.set_up_failed = False
         self.programs = {}  # for CMake
-        self.usual = {}  # the programs on which tests run
         self.begun_at = state()
 
     # The programs and packages that the tests need.
 
     def set_up(self):
-        """Installs what the first step needs to be built, and then, beside its build, the rest."""
-        needs = "test" if all(step.runs == "first" for step in self.steps) else "all"
-        self.quietly("scripts/setup", "--for", "build")
-
-        def rest():
+        """Installs what the steps need, beside the builds that need less."""
+        for stage in self.stages:
             try:
-                self.quietly("scripts/setup", "--for", needs)
-                version = ["--version", self.consul_version] if self.consul_version else []
-                self.usual["consul"] = output_of("scripts/consul", *version).strip()
-                self.usual["rabbitmq"] = output_of("scripts/rabbitmq").strip()
-                self.programs["CONSUL"], self.programs["BROKER"] = (under_test(*each) for each in self.usual.items())
-                if needs == "all":
+                self.quietly("scripts/setup", "--for", stage)
+                if stage == "test":
+                    version = ["--version", self.consul_version] if self.consul_version else []
+                    self.programs["CONSUL"] = under_test("consul", output_of("scripts/consul", *version).strip())
+                    self.programs["BROKER"] = under_test("rabbitmq", output_of("scripts/rabbitmq").strip())
+                if stage == "all":
                     self.programs["PROMETHEUS"] = output_of("scripts/prometheus").strip()
             except (SystemExit, OSError, subprocess.CalledProcessError) as why:
                 say(f"set-up FAILED: {why}")
-                self.programs = None
-            self.programs_ready.set()
+                self.set_up_failed = True
+            self.ready[stage].set()
 
-        threading.Thread(target=rest, daemon=True).start()
+    def is_ready(self, stage):
+        self.ready[stage].wait()
+        return not self.set_up_failed
 
     def quietly(self, *command):
         say(" ".join(command))
@@ -266,16 +277,15 @@ class Run:
             if found:
                 self.building = step, int(found[1]) / int(found[2]), f"file {found[1]} of {found[2]}"
 
+        self.building = step, 0, "waiting for the set-up"
+        if not self.is_ready(step.needs if step.needs in self.ready else self.stages[-1]):
+            return False
         self.building = step, 0, "begun"
         if step.command and self.builder(step.command, follow, log) != 0:
             return False
         if not step.targets:
             return True
-        self.building = step, 0, "waiting for the set-up"
-        self.programs_ready.wait()
-        if self.programs is None:
-            return False
-        definitions = [f"-DHOLDFAST_{name}={path}" for name, path in self.programs.items()]
+        definitions = [f"-DHOLDFAST_{name}={path}" for name, path in list(self.programs.items())]
         if step.preset == "release":  # the library of the step `install`, whose flags make warnings errors
             definitions += ["-DHOLDFAST_BUILD_PROGRAM=ON"]
             configure = "release-tests"
@@ -300,17 +310,30 @@ class Run:
     # Tests.
 
     def test_all(self):
+        def test(step, took):
+            try:
+                self.test(step, took)
+            finally:
+                self.testing.pop(step, None)
+                self.left_to_test.remove(step)
+                self.may_test.release()
+
+        tests = []
         for step in self.steps:
-            say(f"{step.name}: {step.about}")
             good, took, log = self.built.get()
+            self.may_test.acquire()
+            say(f"{step.name}: {step.about}")
             if good:
                 say(f"{step.name}: built in {took:.0f} s" + ("; test" if step.labels else ""))
-                self.test(step, took)
+                tests.append(threading.Thread(target=test, args=(step, took)))
+                tests[-1].start()
             else:
                 emit(log.read_text(encoding="utf-8", errors="replace"))
                 self.count(step, 1, ["build"], took, 0)
-            self.left_to_test.remove(step)
-            self.testing = None
+                self.left_to_test.remove(step)
+                self.may_test.release()
+        for each in tests:
+            each.join()
 
     def test(self, step, built_in):
         import results
@@ -318,25 +341,30 @@ class Run:
         begun = time.monotonic()
         if not step.labels:
             return self.count(step, 1, [], built_in, 0)
-        for program, path in self.usual.items():
-            if step.on and step.on[0] == program:
-                path = output_of(f"scripts/{program}", "--version", version_on(step)).strip()
-            under_test(program, path)
+        environment = {}
+        if step.on:
+            program, version = step.on[0], version_on(step)
+            environment[chosen_by(program)] = output_of(f"scripts/{program}", "--version", version).strip()
         build = ROOT / f"build/{step.preset}"
         written = build / f"ctest-{step.name}.xml"
-        for old in (written, build / "rabbitmq_faults.json", *(build / "junit").glob("*.xml")):
+        written.unlink(missing_ok=True)
+        for old in (build / "rabbitmq_faults.json", *(build / "junit").glob("*.xml")) if self.on_result else ():
             old.unlink(missing_ok=True)
-        self.testing = step, 0, "begun"
+        self.testing[step] = 0, "waiting for the set-up"
+        if not self.is_ready(self.stages[-1]):
+            return self.count(step, 1, ["set-up"], built_in, 0)
+        self.testing[step] = 0, "begun"
 
         def follow(line):
-            emit(line)
+            emit(f"{step.name:9} {line}")
             found = re.match(r" *(\d+)/(\d+) Test +#", line)
             if found:
-                self.testing = step, int(found[1]) / int(found[2]), f"test {found[1]} of {found[2]}"
+                self.testing[step] = int(found[1]) / int(found[2]), f"test {found[1]} of {found[2]}"
 
-        run(ctest(step, written), follow)
+        run(ctest(step, written), follow, environment=environment)
         tests, failed = results.read_ctest(written)
-        self.count(step, tests, failed, built_in, time.monotonic() - begun, written)
+        with self.counting:
+            self.count(step, tests, failed, built_in, time.monotonic() - begun, written)
 
     def count(self, step, tests, failed, built_in, tested_in, written=None):
         self.passed += tests - len(failed)
@@ -348,7 +376,8 @@ class Run:
             self.summary += [f"  FAILED: {name}" for name in failed]
         elif step.name in BY_NAME and not self.consul_version:  # another Consul says nothing of the usual one
             keep_passed(step.name, tests, self.begun_at)
-        self.on_result(step, tests, failed, built_in, tested_in, written)
+        if self.on_result:
+            self.on_result(step, tests, failed, built_in, tested_in, written)
 
     # Progress.
 
@@ -358,8 +387,7 @@ class Run:
         test = sum(step.seconds[1] for step in self.left_to_test)
         if self.building:
             build -= self.building[0].seconds[0] * self.building[1]
-        if self.testing:
-            test -= self.testing[0].seconds[1] * self.testing[1]
+        test -= sum(step.seconds[1] * done for step, (done, _) in list(self.testing.items()))
         last = self.left_to_test[-1].seconds[1] if self.left_to_test and self.left_to_build else 0
         return max(build + last, test)
 
@@ -367,21 +395,17 @@ class Run:
         while True:
             time.sleep(1)
             if time.monotonic() - printed_at >= SILENCE:
-                doing = [f"{verb} {what[0].name}, {what[2]}"
-                         for verb, what in (("building", self.building), ("testing", self.testing)) if what]
+                doing = [f"building {self.building[0].name}, {self.building[2]}"] if self.building else []
+                doing += [f"testing {step.name}, {what}" for step, (_, what) in list(self.testing.items())]
                 minutes = max(1, round(self.seconds_left() / 60))
                 done = len(self.steps) - len(self.left_to_test)
                 say(f"{done} of {len(self.steps)} steps done; {'; '.join(doing) or 'setting up'}; about {minutes} min left")
 
     def start(self):
         threading.Thread(target=self.progress, daemon=True).start()
-        try:
-            self.set_up()
-            threading.Thread(target=self.build_all, daemon=True).start()
-            self.test_all()
-        except SystemExit as why:
-            self.failed += 1
-            self.summary.append(f"ended early: {why}")
+        threading.Thread(target=self.set_up, daemon=True).start()
+        threading.Thread(target=self.build_all, daemon=True).start()
+        self.test_all()
         return self.end()
 
     def end(self):
@@ -422,12 +446,17 @@ def version_on(step):
     return versions_of(program)[-1] if version == "newest" else version
 
 
+def chosen_by(program):
+    """The environment variable that chooses another version of Consul or RabbitMQ for the tests of a step."""
+    return f"HOLDFAST_{program.upper()}_OF_THIS_STEP"
+
+
 def under_test(name, program):
-    """Makes a program that runs this one, and returns its path. CTest knows this path from CMake's configuration, which
-    stays the same when the tests run on another version."""
+    """Makes a program that runs this one, or the one that `chosen_by` names. Returns its path. CTest knows this path from
+    CMake's configuration, which stays the same when the tests of a step run on another version."""
     path = ROOT / "build/under_test" / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.with_suffix(".new").write_text(f"#!/bin/sh\nexec '{program}' \"$@\"\n", encoding="utf-8")
+    path.with_suffix(".new").write_text(f"#!/bin/sh\nexec \"${{{chosen_by(name)}:-{program}}}\" \"$@\"\n", encoding="utf-8")
     path.with_suffix(".new").chmod(0o755)
     path.with_suffix(".new").replace(path)
     return str(path)
