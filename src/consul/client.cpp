@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: The holdfast authors
 // SPDX-License-Identifier: BSL-1.0
 
-#include <boost/asio/associated_cancellation_slot.hpp>
 #include <tuple>
 
 #include "consul/client_impl.hpp"
@@ -12,7 +11,7 @@ namespace holdfast::consul {
 namespace detail {
 namespace {
 
-using holdfast::detail::post_completion;
+using holdfast::detail::posting_executor;
 
 // An operation with its results and the user's handler. `Decode` is called as decode(reply, results...).
 template <class Decode, class... Results>
@@ -30,15 +29,12 @@ public:
   void complete(outcome ended) override {
     if (ended.code()) results_ = {};
     std::apply(
-        [&](Results&... results) {
-          const bool on_strand = waiting_.is_on_strand;
-          if (on_strand && has_left())
-            std::move(waiting_.handler)(std::move(ended), std::move(results)...);
-          else
-            post_completion(on_strand ? strand_of(owner()) : executor_of(owner()), std::move(waiting_),
-                            std::move(ended), std::move(results)...);
-        },
+        [&](Results&... results) { waiting_->ends(std::move(ended), std::move(results)...); },
         results_);
+    const bool on_strand = waiting_->is_on_strand;
+    if (on_strand && has_left()) return holdfast::detail::call_handler(waiting_.take());
+    const posting_executor home(on_strand ? strand_of(owner()) : executor_of(owner()));
+    home.post(waiting_.take());
   }
 
 private:
@@ -50,7 +46,7 @@ private:
 template <class Decode, class... Results>
 void launch(const std::shared_ptr<client_impl>& impl, call what, Decode decode, handler_of<Results...>&& waiting) {
   if (!impl->executor()) return;  // the context has been destroyed: no handler can run
-  asio::cancellation_slot slot = asio::get_associated_cancellation_slot(waiting.handler);
+  asio::cancellation_slot slot = waiting->cancellation_slot();
   const auto op = std::make_shared<typed_operation<Decode, Results...>>(impl, std::move(what), std::move(decode),
                                                                         std::move(waiting));
   if (slot.is_connected()) {

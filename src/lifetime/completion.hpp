@@ -9,14 +9,113 @@
 #include <boost/asio/execution/allocator.hpp>
 #include <boost/asio/execution/blocking.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/post.hpp>
 #include <boost/asio/require.hpp>
-#include <holdfast/detail/initiation.hpp>
+#include <cstddef>
+#include <holdfast/detail/export.hpp>
+#include <holdfast/detail/operation.hpp>
 #include <memory>
 #include <optional>
 #include <utility>
 
 namespace holdfast::detail {
+
+/// Destroys an operation whose handler will not be called. The handler may own a slot; to release it may end other
+/// operations, whose handlers may not be called, either. These are destroyed by the same call, one after the other.
+HOLDFAST_INTERNAL void drop(operation_ptr which) noexcept;
+
+/// Operations in a row. Nothing here can fail.
+class operation_list {
+public:
+  operation_list() = default;
+  operation_list(operation_list&& other) noexcept
+      : first_(std::exchange(other.first_, nullptr)), last_(std::exchange(other.last_, nullptr)) {}
+  operation_list& operator=(operation_list&&) = delete;
+  ~operation_list() {
+    while (operation_ptr each = pop()) drop(std::move(each));
+  }
+
+  bool empty() const noexcept { return first_ == nullptr; }
+  void push(operation_ptr which) noexcept {
+    operation* const added = which.release();
+    added->next = nullptr;
+    (first_ ? last_->next : first_) = added;
+    last_ = added;
+  }
+  /// Null if the list is empty.
+  operation_ptr pop() noexcept {
+    operation_ptr taken(first_);
+    if (taken) first_ = taken->next;
+    return taken;
+  }
+
+private:
+  operation* first_ = nullptr;
+  operation* last_ = nullptr;  ///< valid unless the list is empty
+};
+
+/// While this object lives, the operations that this thread drops are kept. Its destructor destroys them.
+class HOLDFAST_INTERNAL dropping_later {
+public:
+  dropping_later() noexcept;
+  dropping_later(const dropping_later&) = delete;
+  dropping_later& operator=(const dropping_later&) = delete;
+  ~dropping_later();
+
+private:
+  operation_list kept_{};
+  const bool is_first_;  ///< of this thread
+};
+
+/// A function for an executor: it calls the handler of an operation that has ended, on the handler's executor. If it is
+/// destroyed before, the operation is dropped.
+class arrival {
+public:
+  explicit arrival(operation_ptr which) noexcept : which_(std::move(which)) {}
+  arrival(arrival&&) noexcept = default;
+  arrival& operator=(arrival&&) = delete;
+  ~arrival() {
+    if (which_) drop(std::move(which_));
+  }
+  void operator()() {
+    if (which_->elsewhere) return go_elsewhere(std::move(which_));
+    call_handler(std::move(which_));
+  }
+
+private:
+  HOLDFAST_INTERNAL static void go_elsewhere(operation_ptr which);
+
+  operation_ptr which_;
+};
+
+/// Gives the room of an operation to the executor that the operation is posted to.
+template <class T>
+class room_allocator {
+public:
+  using value_type = T;
+
+  explicit room_allocator(operation& whose) noexcept : room_(&whose.its_room()) {}
+  template <class Other>
+  room_allocator(const room_allocator<Other>& other) noexcept  // NOLINT(google-explicit-constructor): an allocator
+      : room_(other.room_) {}
+
+  T* allocate(std::size_t count) const {
+    if (count * sizeof(T) > sizeof(operation::room) || alignof(T) > alignof(operation::room))
+      return std::allocator<T>().allocate(count);
+    return static_cast<T*>(static_cast<void*>(room_));
+  }
+  void deallocate(T* memory, std::size_t count) const noexcept {
+    if (static_cast<void*>(memory) != room_) std::allocator<T>().deallocate(memory, count);
+  }
+  template <class Other>
+  bool operator==(const room_allocator<Other>& other) const noexcept {
+    return room_ == other.room_;
+  }
+
+private:
+  template <class>
+  friend class room_allocator;
+  operation::room* room_;
+};
 
 /// An executor in the form that completions are posted to: it never runs a function inside `execute`.
 class posting_executor {
@@ -29,14 +128,16 @@ public:
 
   const asio::any_io_executor& get() const noexcept { return never_; }
 
-  /// Posts the function. Most executors are those of an io_context. A post to one of these takes its memory from the
-  /// allocator. Other executors stay type-erased, and cannot use the allocator.
-  template <class Allocator, class Function>
-  void execute(const Allocator& memory, Function&& function) const {
-    if (io_)
-      asio::require(*io_, asio::execution::allocator(memory)).execute(std::forward<Function>(function));
-    else
-      never_.execute(std::forward<Function>(function));
+  /// Posts an operation that has ended. Most executors are those of an io_context. A post to one of these cannot fail,
+  /// because the operation has room for it. Other executors stay type-erased; if one of them throws, the operation is
+  /// dropped.
+  void post(operation_ptr ended) const {
+    if (io_) {
+      const room_allocator<std::byte> room(*ended);
+      asio::require(*io_, asio::execution::allocator(room)).execute(arrival(std::move(ended)));
+    } else {
+      never_.execute(arrival(std::move(ended)));
+    }
   }
 
 private:
@@ -47,52 +148,44 @@ private:
   std::optional<io_executor> io_{};  ///< the same, if it is that of an io_context
 };
 
-/// Posts `arrive` to `home`, which dispatches it to `to`. It is kept out of the code of each completion.
-template <class Arrive>
-[[gnu::noinline]] void post_elsewhere(const posting_executor& home, std::unique_ptr<asio::any_completion_executor> to,
-                                      Arrive&& arrive) {
-  asio::post(home.get(), asio::bind_executor(std::move(*to), std::forward<Arrive>(arrive)));
-}
-
-/// Posts `arrive`, which owns the handler of `waiting` and calls it, to `home`, the executor that was given to
-/// `pending`. If the handler has another executor, `arrive` is dispatched from there. Every completion of the library
-/// is posted by this function, with three exceptions: the operations of empty handles, handlers on the strand of
-/// `consul::client`, and `complete_immediately`.
-template <class Allocator, class Arrive, class... Results>
-void post_arrival(const posting_executor& home, pending<Results...>& waiting, const Allocator& memory,
-                  Arrive&& arrive) {
-  if (waiting.elsewhere)
-    post_elsewhere(home, std::move(waiting.elsewhere), std::forward<Arrive>(arrive));
-  else
-    home.execute(memory, std::forward<Arrive>(arrive));
-}
-
-/// Posts `deliver(handler)`.
-template <class Deliver, class... Results>
-void post_delivery(const posting_executor& home, pending<Results...>&& waiting, Deliver deliver) {
-  const auto memory = waiting.handler.get_allocator();
-  post_arrival(home, waiting, memory, [handler = std::move(waiting.handler), deliver = std::move(deliver)]() mutable {
-    deliver(std::move(handler));
-  });
-}
-
-/// Posts the handler with the result of its operation.
+/// Posts the handler with the result of its operation to `home`, the executor that was given to `pending`. If the
+/// handler has another executor, it is dispatched from there. Every completion of the library is posted in this way,
+/// with three exceptions: the operations of empty handles, handlers on the strand of `consul::client`, and
+/// `complete_immediately`.
 template <class... Results, class... Given>
 void post_completion(const posting_executor& home, pending<Results...>&& waiting, outcome&& ended, Given&&... results) {
-  const auto memory = waiting.handler.get_allocator();
-  post_arrival(home, waiting, memory,
-               [handler = std::move(waiting.handler), ended = std::move(ended),
-                ... results = std::forward<Given>(results)]() mutable {
-                 std::move(handler)(std::move(ended), std::move(results)...);
-               });
+  waiting->ends(std::move(ended), std::forward<Given>(results)...);
+  home.post(waiting.take());
 }
+
+/// A function as an operation, which has no result.
+template <class Function>
+class posted_function final : public operation {
+public:
+  static operation_ptr make(Function function) {
+    return operation_ptr(new posted_function(std::move(function)));
+  }
+
+private:
+  explicit posted_function(Function function) : operation(&act), function_(std::move(function)) {}
+  ~posted_function() = default;
+  static void act(operation& which, step what, asio::cancellation_slot*) {
+    const std::unique_ptr<posted_function, deleter> self(&static_cast<posted_function&>(which));
+    if (what == step::call) self->function_();
+  }
+  struct deleter {
+    void operator()(posted_function* which) const noexcept { delete which; }
+  };
+
+  Function function_;
+};
 
 /// Whether `complete_immediately` can complete the operation. Always false before Boost 1.82, which has no immediate
 /// executors.
 template <class... Results>
-constexpr bool has_immediate_executor([[maybe_unused]] const pending<Results...>& waiting) noexcept {
+bool has_immediate_executor([[maybe_unused]] const pending<Results...>& waiting) noexcept {
 #if BOOST_VERSION >= 108200
-  return waiting.immediate != nullptr;
+  return waiting->immediate != nullptr;
 #else
   return false;
 #endif
@@ -100,20 +193,6 @@ constexpr bool has_immediate_executor([[maybe_unused]] const pending<Results...>
 
 /// Completes an operation within its initiating function, through the handler's immediate executor. The handler may be
 /// called before this returns, so the caller must hold no lock, and must not use its object afterwards.
-template <class... Results>
-void complete_immediately([[maybe_unused]] pending<Results...>&& waiting, [[maybe_unused]] outcome ended,
-                          [[maybe_unused]] Results... results) {
-#if BOOST_VERSION >= 108200
-  const auto through = std::move(waiting.immediate);
-  auto arrive = [handler = std::move(waiting.handler), ended = std::move(ended),
-                 ... results = std::move(results)]() mutable {
-    std::move(handler)(std::move(ended), std::move(results)...);
-  };
-  if (through->own)
-    asio::dispatch(through->immediate, asio::bind_executor(std::move(through->own), std::move(arrive)));
-  else
-    through->immediate.execute(std::move(arrive));
-#endif
-}
+HOLDFAST_INTERNAL void complete_immediately(operation_ptr ended);
 
 }  // namespace holdfast::detail

@@ -86,15 +86,31 @@ void local_context::settle() {
       });
     }
   }
-  for (const local_reader& each : due) each.answer();
+  try {
+    while (!due.empty()) {
+      const local_reader each = std::move(due.front());
+      due.pop_front();
+      each.answer();
+    }
+  } catch (...) {  // the other reads are answered later
+    const std::lock_guard lock(state_->mutex);
+    if (timer_) readers_.splice(readers_.end(), due);
+    settle_later();
+    throw;
+  }
 }
 
-/// The state's mutex is locked.
-void local_context::settle_later() {
-  if (!timer_ || std::exchange(is_told_, true)) return;
-  asio::post(strand_, [weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->settle();
-  });
+/// The state's mutex is locked. If the executor throws, the reads wait until their time is over. The thread that has
+/// changed the state may not be one of this context, so the exception is not for it.
+void local_context::settle_later() noexcept {
+  if (!timer_ || is_told_) return;
+  try {
+    asio::post(strand_, [weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->settle();
+    });
+    is_told_ = true;
+  } catch (...) {
+  }
 }
 
 /// The state's mutex is locked.

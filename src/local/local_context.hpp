@@ -89,7 +89,7 @@ public:
 
 private:
   void settle();
-  void settle_later();
+  void settle_later() noexcept;
   void tell_all();
   std::shared_ptr<void> on_context_shutdown() noexcept override;
 

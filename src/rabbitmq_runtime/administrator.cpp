@@ -131,9 +131,7 @@ void start(const std::shared_ptr<administrator>& impl, administration_command co
            holdfast::detail::pending<Results...>&& waiting, command_function<Results...> member) {
   const client_impl& its = impl->owner();
   if (its.process().is_foreign() || !its.strand()) return;
-  const asio::cancellation_slot stop = asio::get_associated_cancellation_slot(waiting.handler);
-  runtime::spawn_for(its.executor(), *its.strand(), stop, run(impl, std::move(command), member), std::move(waiting),
-                     [](const error_code&, const Results&...) {});
+  runtime::spawn_for(its.executor(), *its.strand(), run(impl, std::move(command), member), std::move(waiting));
 }
 
 }  // namespace

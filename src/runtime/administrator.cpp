@@ -176,9 +176,7 @@ template <class... Results>
 void start(const std::shared_ptr<administrator>& impl, administration_command command, pending<Results...>&& waiting,
            result_of<Results...> (administrator::*member)(administration_command)) {
   if (!impl->get_executor()) return;  // the context has been destroyed: no handler can run
-  const asio::cancellation_slot stop = asio::get_associated_cancellation_slot(waiting.handler);
-  runtime::spawn_for(impl->get_executor(), impl->strand(), stop, run(impl, std::move(command), member),
-                     std::move(waiting), [](const error_code&, const Results&...) {});
+  runtime::spawn_for(impl->get_executor(), impl->strand(), run(impl, std::move(command), member), std::move(waiting));
 }
 
 }  // namespace

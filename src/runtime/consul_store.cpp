@@ -173,7 +173,7 @@ void consul_store::make(protocol::action::renew_session&& a, const sink& to) {
 void consul_store::make(protocol::action::destroy_session&& a, const sink& to) {
   std::string session = a.session;
   client_.destroy_session(
-      std::move(a.session), request_,
+      a.session, request_,
       told(to, std::make_unique<diagnostics>(), [session = std::move(session)](error_code ec, const diagnostics&) {
         return protocol::event::session_destroyed{session, !ec};
       }));

@@ -72,4 +72,37 @@ protocol::event::renewal renewal(const error_code& ec) {
   return !ec ? renewal::renewed : ec == error::invalid_session ? renewal::gone : renewal::failed;
 }
 
+namespace {
+
+using protocol::core_event;
+namespace action = protocol::action;
+namespace event = protocol::event;
+using protocol::failure;
+using no_answer = std::optional<core_event>;
+
+// The function that could not make a request may have moved its strings out, but not its numbers.
+no_answer answer_to(const action::create_session& a, failure why) {
+  return event::session_created{a.member, {}, std::move(why)};
+}
+no_answer answer_to(const action::register_node&, failure why) { return event::node_registered{std::move(why)}; }
+no_answer answer_to(const action::renew_session& a, failure why) {
+  return event::session_renewed{a.member, event::renewal::failed, std::move(why)};
+}
+no_answer answer_to(const action::destroy_session& a, failure) { return event::session_destroyed{a.session, false}; }
+no_answer answer_to(const action::send_txn& a, failure why) {
+  return event::txn_done{a.id, event::outcome::not_sent, {}, {}, std::move(why)};
+}
+no_answer answer_to(const action::list_prefix& a, failure why) {
+  return event::prefix_listed{a.id, {}, 0, std::move(why)};
+}
+no_answer answer_to(const action::watch_key& a, failure why) { return event::key_watched{a.id, {}, std::move(why)}; }
+no_answer answer_to(const action::read_node& a, failure why) { return event::node_seen{a.id, 0, std::move(why)}; }
+no_answer answer_to(const auto&, const failure&) { return {}; }
+
+}  // namespace
+
+std::optional<core_event> not_made(const store_request& request, failure why) {
+  return std::visit([&](const auto& each) { return answer_to(each, std::move(why)); }, request);
+}
+
 }  // namespace holdfast::runtime

@@ -16,6 +16,7 @@
 #include "protocol/base/operation.hpp"
 #include "protocol/core/events.hpp"
 #include "protocol/record/snapshot.hpp"
+#include "runtime/store.hpp"
 
 // Conversions from the client's answers to the core's events. `consul_store` and the local store use them. The
 // simulations, which run the core on the model of Consul, use them too, and so test them.
@@ -34,5 +35,8 @@ protocol::event::node_seen node_seen(protocol::request_id id, const error_code& 
                                      const consul::answer<std::optional<consul::catalog_node>>& answer,
                                      diagnostics details);
 protocol::event::renewal renewal(const error_code& ec);
+/// The answer to a request that could not be made, because memory ran out or the executor has thrown. Empty if the
+/// request gets no answer: the handler of a question was destroyed.
+std::optional<protocol::core_event> not_made(const store_request& request, protocol::failure why);
 
 }  // namespace holdfast::runtime

@@ -3,6 +3,7 @@
 
 #include "runtime/driver.hpp"
 
+#include <exception>
 #include <system_error>
 #include <utility>
 #include <variant>
@@ -112,8 +113,11 @@ void driver::step(protocol::user_event&& e, protocol::time_point now) {
 void driver::feed(protocol::core_event&& e, protocol::time_point now) {
   core_->step(std::move(e), now, actions_);
   stepped(core_->now(), core_->measured());
+  const struct clearing {
+    protocol::core_actions& all;
+    ~clearing() { all.clear(); }
+  } after_an_exception_too{actions_};
   for (protocol::core_action& a : actions_) std::visit([this](auto& concrete) { perform(concrete); }, a);
-  actions_.clear();
   const protocol::core_status status = core_->status();
   settle(status.waiting, status.sessions, status.limit, core_->wake());
 }
@@ -138,9 +142,22 @@ void driver::make_requests(std::unique_lock<std::mutex>& lock) {
     auto requests = std::exchange(to_make_, {});
     const auto sink = self();
     lock.unlock();
-    for (runtime::store_request& each : requests) store_->make(std::move(each), sink);
+    for (runtime::store_request& each : requests) make_request(std::move(each), sink);
   }  // a request may still own a handler, which must not be destroyed while the mutex is locked
   lock.lock();
+}
+
+/// A request that cannot be made has failed without an effect, so the core tries again later.
+void driver::make_request(runtime::store_request&& request, const std::shared_ptr<driver>& sink) {
+  protocol::failure why{error::too_busy, {}};
+  try {
+    return store_->make(std::move(request), sink);
+  } catch (const std::exception& thrown) {
+    why.details.message = std::string("the request could not be made: ") + thrown.what();
+  } catch (...) {
+    why.details.message = "the request could not be made: the executor has thrown";
+  }
+  if (auto answer = runtime::not_made(request, std::move(why))) deliver(*std::move(answer));
 }
 
 std::string driver::session_of(protocol::slot_id id) const {

@@ -73,6 +73,7 @@ private:
   std::string advice_on_expiry(const diagnostics& why) const override { return store_->advice_on_expiry(why); }
   bool has_requests() const noexcept override { return !to_make_.empty(); }
   void make_requests(std::unique_lock<std::mutex>& lock) override;
+  void make_request(runtime::store_request&& request, const std::shared_ptr<driver>& sink);
   void closed() override;
   asio::any_io_executor strand() const override { return store_->strand(); }
   std::shared_ptr<void> take_requests() noexcept override;

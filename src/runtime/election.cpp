@@ -119,8 +119,8 @@ void start_proclaim(const std::shared_ptr<slot_impl>& impl, std::string value, d
   }
   const std::shared_ptr<driver> owner = impl->its_driver();
   const runtime::store& store = owner->store();
-  runtime::spawn_for(store.executor(), store.strand(), asio::cancellation_slot(),
-                     proclaim(impl, std::move(value), diag), std::move(waiting), [](const error_code&) {});
+  runtime::spawn_for<runtime::cancels::nothing>(store.executor(), store.strand(), proclaim(impl, std::move(value), diag),
+                                                std::move(waiting));
 }
 
 }  // namespace detail

@@ -59,7 +59,10 @@ std::stop_token hold_impl::stop_token() {
   }
   const std::lock_guard lock(stop_mutex_);
   if (!stop_.stop_possible()) {
-    stop_ = std::stop_source();
+    std::stop_source made;
+    auto request = [made]() mutable { made.request_stop(); };
+    requests_stop_ = posted_function<decltype(request)>::make(std::move(request));
+    stop_ = std::move(made);
     if (standing_.load().state == slot_state::lost) stop_.request_stop();  // no callback can be registered yet
   }
   return stop_.get_token();
@@ -81,15 +84,15 @@ bool hold_impl::update(protocol::time_point deadline, bool suspect) noexcept {
   return standing_.load(std::memory_order_acquire).state != slot_state::lost;
 }
 
-std::stop_source hold_impl::lose(loss_reason reason, std::unique_ptr<const diagnostics> why) noexcept {
+operation_ptr hold_impl::lose(loss_reason reason, std::unique_ptr<const diagnostics> why) noexcept {
   {
     const std::lock_guard lock(stop_mutex_);
     loss_details_ = std::move(why);  // before a thread can see the `lost` of this call
   }
   if (!end({slot_state::lost, reason}) && standing_.load().state != slot_state::lost)
-    return std::stop_source(std::nostopstate);  // it was released meanwhile
+    return nullptr;  // it was released meanwhile
   const std::lock_guard lock(stop_mutex_);
-  return stop_;
+  return std::move(requests_stop_);
 }
 
 diagnostics hold_impl::loss_details() const {

@@ -12,6 +12,7 @@
 #include <stop_token>
 #include <utility>
 
+#include "lifetime/completion.hpp"
 #include "lifetime/process_mark.hpp"
 #include "protocol/base/transitions.hpp"
 #include "protocol/core/events.hpp"
@@ -57,10 +58,9 @@ public:
   /// Returns false if the slot is lost, because a reader found that its lease had expired. The caller must then report
   /// the loss.
   bool update(protocol::time_point deadline, bool suspect) noexcept;
-  /// Marks the slot as lost. The caller must call `request_stop` on the result, outside of any lock or strand, unless
-  /// the execution context is being destroyed. The result has no stop state if no token was requested, or if the slot
-  /// was released before.
-  std::stop_source lose(loss_reason reason, std::unique_ptr<const diagnostics> why = nullptr) noexcept;
+  /// Marks the slot as lost. The caller must post the result, which calls the user's stop callbacks, unless the execution
+  /// context is being destroyed. Null if no stop token was requested, or if the slot was released before.
+  operation_ptr lose(loss_reason reason, std::unique_ptr<const diagnostics> why = nullptr) noexcept;
   diagnostics loss_details() const;
   void revoke() noexcept { revoked_.store(true, std::memory_order_release); }
   bool revoked() const noexcept { return revoked_.load(std::memory_order_acquire); }
@@ -85,9 +85,10 @@ private:
   std::atomic<bool> let_go_{false};
   std::atomic<bool> revoked_{false};
   std::atomic<protocol::time_point> deadline_;
-  mutable std::mutex stop_mutex_;  ///< guards `stop_` and `loss_details_`
+  mutable std::mutex stop_mutex_;  ///< guards the members below
   // Most slots get none of these, so they are made when they are needed.
   std::stop_source stop_{std::nostopstate};
+  operation_ptr requests_stop_{};
   std::unique_ptr<const diagnostics> loss_details_{};
 };
 

@@ -62,9 +62,7 @@ asio::awaitable<std::tuple<outcome, bool>> verify(std::shared_ptr<verification> 
 
 void start_verify(const std::shared_ptr<verification>& claim, pending<bool>&& waiting) {
   if (!executor_of(*claim)) return;  // the context has been destroyed: no handler can run
-  const asio::cancellation_slot stop = asio::get_associated_cancellation_slot(waiting.handler);
-  runtime::spawn_for(claim->store().executor(), claim->store().strand(), stop, verify(claim), std::move(waiting),
-                     [](const error_code&, bool) {});
+  runtime::spawn_for(claim->store().executor(), claim->store().strand(), verify(claim), std::move(waiting));
 }
 
 }  // namespace detail

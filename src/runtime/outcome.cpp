@@ -3,6 +3,9 @@
 
 #include "runtime/outcome.hpp"
 
+#include <new>
+#include <system_error>
+
 namespace holdfast::runtime {
 
 outcome failed(protocol::failure&& why, diagnostics* diag) {
@@ -15,6 +18,8 @@ outcome outcome_of(const std::exception_ptr& thrown) {
     std::rethrow_exception(thrown);
   } catch (const system_error& e) {
     return {e.code(), {reason_of(e), {}, {}, {}}};
+  } catch (const std::bad_alloc&) {
+    return error_code(std::make_error_code(std::errc::not_enough_memory));
   }
 }
 

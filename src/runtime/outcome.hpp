@@ -24,7 +24,8 @@ inline outcome outcome_of(protocol::failure&& why, diagnostics* diag = nullptr) 
   if (why.code) return failed(std::move(why), diag);
   return {};
 }
-/// The outcome of a coroutine of the library that has thrown a `system_error`. Rethrows any other exception.
+/// The outcome of a coroutine of the library that has thrown a `system_error` or `bad_alloc`. Rethrows any other
+/// exception.
 HOLDFAST_INTERNAL outcome outcome_of(const std::exception_ptr& thrown);
 
 /// The text of the exception without the text of its code.

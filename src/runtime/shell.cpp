@@ -28,6 +28,36 @@ void shell::make_all_requests(std::unique_lock<std::mutex> lock) {
   lock.unlock();  // before `self` is destroyed
 }
 
+/// Posts the operations that have ended, and makes the queued requests, with the mutex unlocked. An executor may throw
+/// or call what is the user's; so may a handler that is destroyed because its executor has thrown.
+void shell::finish(std::unique_lock<std::mutex> lock) {
+  const dropping_later later;
+  const auto self = shared_from_this();  // maybe the last reference at the end of this function
+  if (!ended_.empty() || has_spare_work()) {
+    operation_list ended = std::move(ended_);
+    asio::any_io_executor spare = has_spare_work() ? std::exchange(work_, {}) : asio::any_io_executor();
+    ++posting_;
+    lock.unlock();
+    while (operation_ptr each = ended.pop()) post(std::move(each));
+    spare = {};
+    lock.lock();
+    if (--posting_ == 0) made_.notify_all();
+  }
+  if (has_requests() && !makes_requests_ && !gone_) return make_all_requests(std::move(lock));
+  lock.unlock();  // before `self` is destroyed
+}
+
+/// If the executor throws, the operation is dropped: there is nobody whom the exception could tell anything.
+void shell::post(operation_ptr ended) noexcept {
+  try {
+    if (ended->is_on_strand)
+      posting_executor(strand()).post(std::move(ended));
+    else
+      post_.post(std::move(ended));
+  } catch (...) {
+  }
+}
+
 /// A cancellation signal can be emitted on any thread, and after the operation has completed. The canceller therefore
 /// identifies its operation by a key, and does nothing if the operation is no longer pending.
 template <class Key>
@@ -80,11 +110,11 @@ std::optional<std::uint64_t> shell::place_in_queue() noexcept {
 // context's shutdown did with the pending ones. A variable that receives an object under the lock is declared before
 // the lock, so that the object is destroyed after the mutex has been unlocked.
 
-/// Installs a canceller in the handler's cancellation slot. The caller sets its key under the lock. Null if the handler
+/// Installs a canceller in the cancellation slot of the operation's handler. The caller sets its key under the lock. Null if the handler
 /// cannot be cancelled.
-template <class Key, class Handler>
-shell::canceller<Key>* shell::on_cancel(Handler& handler) {
-  auto slot = asio::get_associated_cancellation_slot(handler);
+template <class Key>
+shell::canceller<Key>* shell::on_cancel(const operation& begun) {
+  auto slot = begun.cancellation_slot();
   if (!slot.is_connected()) return nullptr;
   return &slot.template emplace<canceller<Key>>(weak_from_this());
 }
@@ -94,8 +124,7 @@ void shell::acquire(const acquire_request& request, pending<hold>&& handler, std
   initiating at_once;
   begin(request, std::move(handler), name, &at_once);
   // From here on this object may be destroyed, by the handler or by another thread.
-  if (at_once.done.handler)
-    complete_immediately(std::move(at_once.done), std::move(at_once.ended), std::move(at_once.result));
+  if (at_once.done) complete_immediately(at_once.done.take());
 }
 
 shell::acquiring::extra::~extra() = default;
@@ -108,7 +137,7 @@ struct shell::hold_trace {
 /// Starts an acquire. `at_once` receives its completion if it completes within this call. It is null if the handler has
 /// no immediate executor.
 void shell::begin(const acquire_request& request, pending<hold>&& handler, std::string_view name, initiating* at_once) {
-  auto* const cancelling = on_cancel<protocol::ticket>(handler.handler);
+  auto* const cancelling = on_cancel<protocol::ticket>(*handler);
   std::unique_ptr<acquiring::extra> traced;
   if (options_.tracer) traced = trace_wait(request, name);
   const locked lock(*this);
@@ -197,7 +226,8 @@ void shell::refuse(const protocol::failure& why, diagnostics* diag, pending<hold
       return complete(std::move(handler), runtime::outcome_of(protocol::failure(why), diag), hold());
     }
   }
-  complete_immediately(std::move(handler), runtime::outcome_of(protocol::failure(why), diag), hold());
+  handler->ends(runtime::outcome_of(protocol::failure(why), diag), hold());
+  complete_immediately(handler.take());
 }
 
 void shell::cancel(protocol::ticket ticket) { step(protocol::event::cancel{ticket}, runtime::now()); }
@@ -206,10 +236,10 @@ void shell::release(const hold_impl& held, protocol::time_point now, pending<>&&
   std::shared_ptr<hold_impl> ended;
   const locked lock(*this);
   if (!lock) return;
-  if (waiting.handler) keep_running();
+  if (waiting) keep_running();
   const protocol::slot_id id = held.id;  // `held` may be destroyed as soon as its handler is posted
   if (in_use(id) != &held) {             // the slot was lost meanwhile
-    if (waiting.handler) complete(std::move(waiting), make_error_code(error::slot_lost));
+    if (waiting) complete(std::move(waiting), make_error_code(error::slot_lost));
     return step(protocol::event::release{id}, now);
   }
   slot_in_use& at = slots_[index_of(id)];
@@ -232,7 +262,7 @@ void shell::let_go(const hold_impl& held) {
 }
 
 void shell::wait_lost(const hold_impl& held, pending<loss_reason>&& waiting) {
-  auto* const cancelling = on_cancel<std::pair<protocol::slot_id, std::uint64_t>>(waiting.handler);
+  auto* const cancelling = on_cancel<std::pair<protocol::slot_id, std::uint64_t>>(*waiting);
   const locked lock(*this);
   if (!lock) return;
   keep_running();
@@ -248,7 +278,7 @@ void shell::wait_lost(const hold_impl& held, pending<loss_reason>&& waiting) {
 }
 
 void shell::wait_revoked(const hold_impl& held, pending<>&& waiting) {
-  auto* const cancelling = on_cancel<wait_id>(waiting.handler);
+  auto* const cancelling = on_cancel<wait_id>(*waiting);
   const locked lock(*this);
   if (!lock) return;
   keep_running();
@@ -342,7 +372,8 @@ void shell::sleep() {
 /// Keeps the context from running out of work while handlers are pending. One tracked executor serves all
 /// handlers.
 void shell::keep_running() {
-  if (pending_count_++ == 0) work_ = asio::prefer(post_.get(), asio::execution::outstanding_work.tracked);
+  if (!work_) work_ = asio::prefer(post_.get(), asio::execution::outstanding_work.tracked);
+  ++pending_count_;
 }
 
 hold_impl* shell::in_use(protocol::slot_id id) const {
@@ -365,6 +396,13 @@ void shell::log_slot(log_event&& event, const hold_impl& held) {
 
 // ---- tracing: a wait begins on its caller's thread, and all else is posted to the strand
 
+template <class Function>
+void shell::post_to_strand(Function function) {
+  operation_ptr posted = posted_function<Function>::make(std::move(function));
+  posted->is_on_strand = true;
+  ended_.push(std::move(posted));
+}
+
 std::unique_ptr<shell::acquiring::extra> shell::trace_wait(const acquire_request& request,
                                                            std::string_view lock) const {
   if (process().is_foreign()) return nullptr;
@@ -384,7 +422,7 @@ std::unique_ptr<shell::acquiring::extra> shell::trace_wait(const acquire_request
 void shell::trace_no_grant(acquiring& waiting, error_code ec) {
   if (!waiting.rare || !waiting.rare->span) return;
   const span_end how{.at = std::chrono::system_clock::now(), .error = ec};
-  asio::post(strand(), [span = std::move(waiting.rare->span), how] { span->ended(how); });
+  post_to_strand([span = std::move(waiting.rare->span), how] { span->ended(how); });
 }
 
 /// Ends the span of a wait, and begins that of the hold.
@@ -404,12 +442,12 @@ void shell::trace_grant(slot_in_use& its, acquiring& waiting) {
                                  .wait = waited.get(),
                                  .slot = &slot});
   };
-  asio::post(strand(), std::move(begin));
+  post_to_strand(std::move(begin));
 }
 
 void shell::trace_end(slot_in_use& its, loss_reason reason) {
   const span_end how{.at = std::chrono::system_clock::now(), .reason = reason};
-  asio::post(strand(), [trace = std::move(its.trace), how] {
+  post_to_strand([trace = std::move(its.trace), how] {
     if (trace->span) trace->span->ended(how);
   });
 }
@@ -417,10 +455,9 @@ void shell::trace_end(slot_in_use& its, loss_reason reason) {
 /// Takes the acquire from the queue, and posts its handler, or leaves it to the initiating function.
 void shell::complete_acquire(acquiring& waiting, outcome&& ended, hold&& result) {
   if (initiating_ && initiating_->ticket == waiting.ticket) {
+    waiting->ends(std::move(ended), std::move(result));
     initiating_->done = std::move(waiting);
-    initiating_->ended = std::move(ended);
-    initiating_->result = std::move(result);
-    no_longer_pending();
+    --pending_count_;
   } else {
     complete(std::move(waiting), std::move(ended), std::move(result));
   }
@@ -488,7 +525,7 @@ void shell::perform(protocol::action::fail& a) {
 
 void shell::perform(protocol::action::released& a) {
   pending<>& waiting = slots_[index_of(a.slot)].on_released;
-  if (waiting.handler) complete(std::move(waiting), a.error ? runtime::outcome_of(*std::move(a.error)) : outcome());
+  if (waiting) complete(std::move(waiting), a.error ? runtime::outcome_of(*std::move(a.error)) : outcome());
 }
 
 void shell::perform(protocol::action::lose& a) {
@@ -501,9 +538,8 @@ void shell::tell_lost(protocol::slot_id id, loss_reason reason, const diagnostic
   if (log_ && session.empty()) session = session_of(id);
   slot_in_use& at = slots_[index_of(id)];
   const std::shared_ptr<hold_impl> held = std::move(at.held);
-  std::stop_source stop = held->lose(reason, std::make_unique<const diagnostics>(why));
-  // request_stop runs the user's stop callbacks, which must not run under the lock.
-  if (stop.stop_possible()) asio::post(post_.get(), [stop]() mutable { stop.request_stop(); });
+  // The user's stop callbacks must not run under the lock.
+  if (operation_ptr stop = held->lose(reason, std::make_unique<const diagnostics>(why))) ended_.push(std::move(stop));
   if (held->reason() != loss_reason::none) reason = held->reason();  // else it was released meanwhile
   count_end(at, held->granted_at, now_);
   if (at.trace) trace_end(at, reason);
@@ -568,7 +604,7 @@ void shell::complete_all(std::map<wait_id, pending<Results...>>& waits, protocol
 std::shared_ptr<void> shell::on_context_shutdown() noexcept {
   std::unique_lock lock(mutex_);
   gone_ = true;
-  made_.wait(lock, [this] { return !makes_requests_; });
+  made_.wait(lock, [this] { return !makes_requests_ && posting_ == 0; });
   auto left = std::make_shared<what_waits>();
   std::swap(left->acquires, acquires_);
   std::swap(left->losses, losses_);

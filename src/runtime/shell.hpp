@@ -50,7 +50,7 @@ struct shell_options {
 /// events to the core, and the derived class returns the core's actions for users to `perform`. It decides nothing.
 ///
 /// A mutex guards the state, because a handoff takes less time than posting to a strand. While the mutex is locked, no
-/// handler is called or destroyed, and no request is made.
+/// handler is called or destroyed, no operation that has ended is posted, and no request is made.
 ///
 /// Handles and pending operations keep the shell alive. A held slot and its shell keep each other alive until the slot
 /// is released or lost, or the execution context is destroyed.
@@ -168,8 +168,8 @@ private:
     }
     bool knows_queue() const { return rare && rare->queue; }
 
-    bool is_hole() const { return !handler; }
-    void leave_hole() {}  // nothing to do: the handler has been moved out
+    bool is_hole() const { return !*this; }
+    void leave_hole() {}  // nothing to do: the operation has been moved out
   };
   /// The span of a hold. It is made and ended on the strand.
   struct hold_trace;
@@ -177,9 +177,7 @@ private:
   /// unlocked.
   struct initiating {
     protocol::ticket ticket{};
-    pending<hold> done{};  ///< without a handler while the acquire waits
-    outcome ended{};
-    hold result{};
+    pending<hold> done{};  ///< empty while the acquire waits
   };
   /// The state of a slot that is in use, or of one whose release is pending.
   struct slot_in_use {
@@ -191,8 +189,8 @@ private:
   template <class Key>
   struct canceller;
 
-  template <class Key, class Handler>
-  canceller<Key>* on_cancel(Handler& handler);
+  template <class Key>
+  canceller<Key>* on_cancel(const operation& begun);
   [[gnu::cold]] static protocol::turn_deadline note_turn(acquiring& waiting,
                                                          std::chrono::steady_clock::time_point deadline,
                                                          protocol::time_point now);
@@ -216,9 +214,12 @@ private:
   template <class... Results>
   static bool take_wait(std::map<wait_id, pending<Results...>>& from, wait_id wait, pending<Results...>& into);
   void make_all_requests(std::unique_lock<std::mutex> lock);
-  void no_longer_pending() {
-    if (--pending_count_ == 0) work_ = {};
-  }
+  void finish(std::unique_lock<std::mutex> lock);
+  void post(operation_ptr ended) noexcept;
+  template <class Function>
+  void post_to_strand(Function function);
+  /// Whether the executor tracks work although no handler is pending.
+  bool has_spare_work() const noexcept { return pending_count_ == 0 && work_; }
 
   void schedule(protocol::time_point wake);
   void sleep();
@@ -247,12 +248,14 @@ private:
 
   std::mutex mutex_;
   bool makes_requests_ = false;     ///< a thread is making requests
-  std::condition_variable made_;    ///< notified when that thread has finished
+  std::size_t posting_ = 0;         ///< the number of threads that post operations
+  std::condition_variable made_;    ///< notified when such a thread has finished
   bool gone_ = false;               ///< the execution context has been destroyed
   asio::any_io_executor executor_;  ///< the backend's
   posting_executor post_;           ///< the same
   asio::any_io_executor work_;      ///< tracks outstanding work while handlers are pending
   std::size_t pending_count_ = 0;   ///< the number of pending handlers
+  operation_list ended_{};          ///< to be posted when the mutex is unlocked; else empty
   std::optional<asio::steady_timer> timer_;
 
   protocol::time_point now_{};  ///< of the last step
@@ -275,16 +278,18 @@ private:
   const std::shared_ptr<runtime::tallies> counts_;
 };
 
-/// Locks the shell's mutex. The destructor unlocks it and makes the requests that were queued meanwhile, unless another
-/// thread is making requests. That thread then makes these, too. If the object converts to false, the caller must do
-/// nothing: either the context has been destroyed, or this is a child of fork(), where the mutex is not locked at all.
+/// Locks the shell's mutex. The destructor unlocks it, posts the operations that have ended meanwhile, and makes the
+/// requests that were queued meanwhile, unless another thread is making requests. That thread then makes these, too. If
+/// the object converts to false, the caller must do nothing: either the context has been destroyed, or this is a child of
+/// fork(), where the mutex is not locked at all.
 class shell::locked {
 public:
   explicit locked(shell& of) : of_(of), lock_(of.process().is_foreign() ? lock() : lock(of.mutex_)) {}
   locked(const locked&) = delete;
   locked& operator=(const locked&) = delete;
   ~locked() {
-    if (lock_ && of_.has_requests() && !of_.makes_requests_) of_.make_all_requests(std::move(lock_));
+    if (lock_ && (!of_.ended_.empty() || of_.has_spare_work() || (of_.has_requests() && !of_.makes_requests_)))
+      of_.finish(std::move(lock_));
   }
   explicit operator bool() const noexcept { return lock_ && !of_.gone_; }
 
@@ -296,8 +301,9 @@ private:
 
 template <class... Results, class... Given>
 void shell::complete(pending<Results...>&& waiting, outcome&& ended, Given&&... results) {
-  post_completion(post_, std::move(waiting), std::move(ended), std::forward<Given>(results)...);
-  no_longer_pending();
+  waiting->ends(std::move(ended), std::forward<Given>(results)...);
+  ended_.push(waiting.take());
+  --pending_count_;
 }
 
 }  // namespace holdfast::detail

@@ -12,8 +12,8 @@
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
 #include <exception>
-#include <holdfast/slot.hpp>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -25,54 +25,107 @@ namespace holdfast::runtime {
 
 namespace asio = boost::asio;
 
-/// A pending operation of `spawn_for`, with its completion handler.
+/// A pending operation of `spawn_for`. Its handler may run on another context, after that of the strand has been
+/// destroyed. So it leaves the strand's context before.
 template <class Strand, class Tell, class... Results>
-struct running {
-  running(asio::any_io_executor h, Strand s, detail::pending<Results...>&& w, Tell t)
-      : home(std::move(h)), strand(std::move(s)), waiting(std::move(w)), tell(std::move(t)) {}
+class running {
+public:
+  running(Strand strand, detail::pending<Results...>&& waiting, Tell tell)
+      : strand_(std::move(strand)), waiting_(std::move(waiting)), tell_(std::move(tell)) {}
 
-  asio::any_io_executor home;
-  Strand strand;
-  detail::pending<Results...> waiting;
-  std::optional<Tell> tell;
-  asio::cancellation_signal stop{};
-  std::atomic<bool> cancelled{false};
+  asio::cancellation_slot slot() noexcept { return stop_.slot(); }
+
+  /// May be called on any thread, with the owner.
+  void cancel(const std::shared_ptr<running>& self) {
+    const std::lock_guard lock(mutex_);
+    cancelled_ = true;
+    if (!strand_) return;
+    asio::post(*strand_, [weak = std::weak_ptr(self)] {
+      // A coroutine that has not begun reacts only to this type.
+      if (const auto still = weak.lock()) still->stop_.emit(asio::cancellation_type::terminal);
+    });
+  }
+  /// To be called on the strand, or while its context is being destroyed.
+  void leave() noexcept {
+    stop_.slot().clear();  // it has an executor, too
+    const std::lock_guard lock(mutex_);
+    strand_.reset();
+  }
+  /// Calls the handler. A cancellation before this replaces a success, because a user's `||` would drop a result that
+  /// comes second.
+  void deliver(outcome ended, Results... results) {
+    if (!ended.code() && cancelled_) {
+      ended = error_code(asio::error::operation_aborted);
+      ((results = Results()), ...);
+    }
+    (*tell_)(ended.code(), results...);
+    tell_.reset();
+    waiting_->ends(std::move(ended), std::move(results)...);
+    detail::call_handler(waiting_.take());
+  }
+
+private:
+  std::mutex mutex_;  ///< guards `strand_`
+  std::optional<Strand> strand_;
+  detail::pending<Results...> waiting_;
+  std::optional<Tell> tell_;
+  asio::cancellation_signal stop_{};  ///< used on the strand
+  std::atomic<bool> cancelled_{false};
 };
+
+/// Calls `leave` when the coroutine has ended, or has been destroyed.
+template <class Running>
+class leaving {
+public:
+  explicit leaving(std::shared_ptr<Running> which) : which_(std::move(which)) {}
+  leaving(leaving&&) noexcept = default;
+  leaving& operator=(leaving&&) = delete;
+  ~leaving() { now(); }
+  void now() noexcept {
+    if (which_) which_->leave();
+    which_ = nullptr;
+  }
+
+private:
+  std::shared_ptr<Running> which_;
+};
+
+struct tell_nobody {
+  void operator()(const auto&...) const noexcept {}
+};
+
+/// Whether the handler's cancellation slot can cancel the operation.
+enum class cancels { operation, nothing };
 
 /// Runs `body`, an `asio::awaitable<std::tuple<outcome, Results...>>` of the strand's type or of a type-erased
 /// executor, on the strand, which belongs to `home`. The result is posted to the handler through `home`, never from
-/// within the initiating function. If `body` throws a `system_error`, that becomes the outcome. `stop` may be signalled
-/// on any thread; the signal is forwarded to the strand. `tell` is called just before the handler, with the same
-/// results and on the same executor. It is destroyed in any case.
-template <class Strand, class Awaitable, class Tell, class... Results>
-void spawn_for(asio::any_io_executor home, Strand strand, asio::cancellation_slot stop, Awaitable body,
-               detail::pending<Results...>&& waiting, Tell tell) {
-  const auto op = std::make_shared<running<Strand, Tell, Results...>>(std::move(home), std::move(strand),
-                                                                      std::move(waiting), std::move(tell));
-  if (stop.is_connected())
-    stop.assign([weak = std::weak_ptr(op)](asio::cancellation_type) {
-      const auto found = weak.lock();
-      if (!found) return;
-      found->cancelled = true;
-      asio::post(found->strand, [weak] {
-        // A coroutine that has not begun reacts only to this type.
-        if (const auto still = weak.lock()) still->stop.emit(asio::cancellation_type::terminal);
-      });
-    });
-  // A cancellation before the handler is called replaces a success, because a user's `||` would drop a result that
-  // comes second.
-  auto done = [op](std::exception_ptr thrown, std::tuple<outcome, Results...> ended) {
+/// within the initiating function. If `body` throws a `system_error` or `bad_alloc`, that becomes the outcome. The
+/// operation may be cancelled on any thread. `tell` is called just before the handler, with the same results and on the
+/// same executor. It is destroyed in any case.
+template <cancels What = cancels::operation, class Strand, class Awaitable, class Tell = tell_nobody, class... Results>
+void spawn_for(const asio::any_io_executor& home, Strand strand, Awaitable body, detail::pending<Results...>&& waiting,
+               Tell tell = {}) {
+  using own = running<Strand, Tell, Results...>;
+  detail::pending<Results...> delivered;
+  asio::cancellation_slot stop = waiting->cancellation_slot();
+  const bool is_on_strand = waiting->is_on_strand;
+  auto elsewhere = std::move(waiting->elsewhere);
+  const auto op = std::make_shared<own>(strand, std::move(waiting), std::move(tell));
+  auto deliver = [op](outcome ended, Results... results) { op->deliver(std::move(ended), std::move(results)...); };
+  delivered.begin(std::move(deliver), is_on_strand, std::move(elsewhere));
+  auto done = [leaves = leaving<own>(op), home = asio::any_io_executor(home), delivered = std::move(delivered)](
+                  const std::exception_ptr& thrown, std::tuple<outcome, Results...> ended) mutable {
     if (thrown) std::get<outcome>(ended) = outcome_of(thrown);
-    auto deliver = [op, ended = std::move(ended)](auto handler) mutable {
-      if (!std::get<outcome>(ended).code() && op->cancelled)
-        ended = std::tuple<outcome, Results...>(asio::error::operation_aborted, Results()...);
-      std::apply([&op](const outcome& result, auto&... each) { (*op->tell)(result.code(), each...); }, ended);
-      op->tell.reset();
-      std::apply([&handler](auto&... each) { std::move(handler)(std::move(each)...); }, ended);
-    };
-    detail::post_delivery(op->home, std::move(op->waiting), std::move(deliver));
+    leaves.now();
+    std::apply([&](auto&... each) { delivered->ends(std::move(each)...); }, ended);
+    const detail::posting_executor to(std::exchange(home, {}));
+    to.post(delivered.take());
   };
-  asio::co_spawn(op->strand, std::move(body), asio::bind_cancellation_slot(op->stop.slot(), std::move(done)));
+  if (What == cancels::operation && stop.is_connected())
+    stop.assign([weak = std::weak_ptr(op)](asio::cancellation_type) {
+      if (const auto found = weak.lock()) found->cancel(found);
+    });
+  asio::co_spawn(std::move(strand), std::move(body), asio::bind_cancellation_slot(op->slot(), std::move(done)));
 }
 
 }  // namespace holdfast::runtime

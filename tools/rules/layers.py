@@ -34,7 +34,8 @@ BUILD = "holdfast/detail/build.hpp"  # in every public header that includes Boos
 # Any file may include these headers. They include no other header of ours.
 ANYWHERE = ("holdfast/detail/export.hpp", "holdfast/detail/enumeration.hpp")
 # The headers with which operations begin and end. Locks and the client share them.
-OPERATIONS = ("holdfast/detail/initiation.hpp", "holdfast/error_with_diagnostics.hpp")
+OPERATIONS = ("holdfast/detail/initiation.hpp", "holdfast/detail/operation.hpp",
+              "holdfast/error_with_diagnostics.hpp")
 # Counters and histograms, of locks and of the client.
 HISTOGRAM = "holdfast/histogram.hpp"
 VERSION = "holdfast/version.hpp"

@@ -242,9 +242,8 @@ auto initiate(std::shared_ptr<client_impl> impl, Request request, Token& token) 
 /// (`read_options::index`).
 ///
 /// Operations take a completion token, by default `throwing`. Handlers run on their associated executor, by default the
-/// client's, and never inside the initiating function. The memory for posting a handler comes from its associated
-/// allocator, if the handler runs on the client's executor and this is an `io_context`'s. Trailing options can be left
-/// out: the token then takes their place. For every operation:
+/// client's, and never inside the initiating function. The memory of a pending operation comes from the handler's
+/// associated allocator. Trailing options can be left out: the token then takes their place. For every operation:
 ///
 /// - Errors after which the agent has read nothing: invalid_option (an option is out of range), bad_request (the key is
 ///   not valid), unreachable, too_busy, certificate_refused, client_certificate_refused.

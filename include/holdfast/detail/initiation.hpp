@@ -3,8 +3,6 @@
 
 #pragma once
 
-#include <boost/asio/any_completion_executor.hpp>
-#include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/append.hpp>
 #include <boost/asio/associated_executor.hpp>
@@ -14,16 +12,12 @@
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/prefer.hpp>
 #include <boost/asio/system_executor.hpp>
 #include <boost/version.hpp>
-#if BOOST_VERSION >= 108200
-#include <boost/asio/associated_immediate_executor.hpp>
-#endif
 #include <exception>
 #include <holdfast/detail/build.hpp>
-#include <holdfast/detail/export.hpp>
-#include <holdfast/diagnostics.hpp>
+#include <holdfast/detail/operation.hpp>
+#include <holdfast/detail/outcome.hpp>
 #include <holdfast/error.hpp>
 #include <holdfast/error_with_diagnostics.hpp>
 #include <memory>
@@ -35,33 +29,6 @@ namespace holdfast {
 namespace asio = boost::asio;
 
 namespace detail {
-
-/// The result of an operation: success, or a code with diagnostics. Plain completion tokens get only the code.
-/// `throwing` gets an exception that contains the code and the diagnostics. On success nothing is allocated. The object
-/// is as large as a pointer.
-class HOLDFAST_EXPORT outcome {
-public:
-  outcome() noexcept = default;
-  outcome(const error_code& ec) {  // NOLINT(google-explicit-constructor): most failures have only a code
-    if (ec) *this = outcome(ec, {});
-  }
-  outcome(const error_code& ec, diagnostics why);
-
-  error_code code() const noexcept { return failure_ ? code_of(*failure_) : error_code(); }
-  /// An `error_with_diagnostics`. Null on success.
-  std::exception_ptr exception() const { return failure_ ? make_exception() : nullptr; }
-
-private:
-  // Allocated separately, because outcomes are moved often and most of them are successes.
-  struct failure;
-  struct deleter {
-    void operator()(failure* ended) const noexcept;
-  };
-  static error_code code_of(const failure& ended) noexcept;
-  std::exception_ptr make_exception() const;
-
-  std::unique_ptr<failure, deleter> failure_{};
-};
 
 /// An `exception_ptr` as a type of this library. It makes `co_await` work before Boost 1.83: see the end of this file.
 struct thrown : std::exception_ptr {
@@ -133,100 +100,6 @@ public:
     using own = throwing_handler<std::decay_t<Handler>>;
     static_cast<Initiation&&>(*this)(own{std::forward<Handler>(handler)});
   }
-};
-
-/// True if both are the same executor, whatever their types.
-template <class Executor>
-bool is_same(const Executor& own, const asio::any_io_executor& other) {
-  if constexpr (std::is_convertible_v<const Executor&, asio::any_io_executor>) {
-    const asio::any_io_executor& same = own;
-    return same == other;
-  } else {
-    return asio::any_completion_executor(own) == asio::any_completion_executor(other);
-  }
-}
-
-#if BOOST_VERSION >= 108200
-/// Stands for an executor while a handler is asked which executors it has. A handler without one answers with this.
-struct executor_stand_in {
-  executor_stand_in require(asio::execution::blocking_t::never_t) const noexcept { return {}; }
-  template <class Function>
-  void execute(Function&&) const noexcept {}
-  bool operator==(const executor_stand_in&) const noexcept = default;
-};
-
-template <class Handler>
-inline constexpr bool has_own_executor =
-    !std::is_same_v<asio::associated_executor_t<Handler, executor_stand_in>, executor_stand_in>;
-template <class Handler>
-inline constexpr bool has_own_immediate_executor =
-    !std::is_same_v<asio::associated_immediate_executor_t<Handler, executor_stand_in>, executor_stand_in>;
-
-/// The executors that complete a handler within its initiating function.
-struct immediate_executors {
-  template <class Handler>
-  static std::unique_ptr<immediate_executors> of(const Handler& h, const asio::any_io_executor& home) {
-    if constexpr (has_own_immediate_executor<Handler>) {
-      if (!home) return nullptr;  // the context has been destroyed, so the handler will not be called
-      auto its = std::make_unique<immediate_executors>();
-      its->immediate = asio::get_associated_immediate_executor(h, home);
-      if constexpr (has_own_executor<Handler>) {
-        asio::any_completion_executor own(asio::get_associated_executor(h, executor_stand_in()));
-        if (!own.target<executor_stand_in>()) its->own = std::move(own);  // a type-erased handler may have none
-      }
-      return its;
-    } else {
-      return nullptr;
-    }
-  }
-
-  asio::any_completion_executor immediate{};
-  asio::any_completion_executor own{};  ///< the handler's associated executor; empty if it has none
-};
-#endif
-
-/// The executor, with tracked work. It is kept out of the code of each operation, because most handlers have the
-/// executor of their lock.
-template <class Executor>
-[[gnu::noinline]] std::unique_ptr<asio::any_completion_executor> tracked(Executor&& own) {
-  return std::make_unique<asio::any_completion_executor>(
-      asio::prefer(std::forward<Executor>(own), asio::execution::outstanding_work.tracked));
-}
-
-/// A pending completion handler, type-erased. The associated executor is read before the erasure, because reading it
-/// afterwards allocates. `home` is the executor that the completion will be posted to. If the implementation works on a
-/// strand that is open to users, `strand` points to it.
-template <class... Results>
-struct pending {
-  pending() = default;
-  template <class Handler>
-  pending(Handler&& h, const asio::any_io_executor& home, const asio::any_io_executor* strand = nullptr) {
-#if BOOST_VERSION >= 108200
-    immediate = immediate_executors::of(h, home);
-#endif
-    auto own = asio::get_associated_executor(h, home);
-    is_on_strand = strand && is_same(own, *strand);
-    if (!is_on_strand && !is_same(own, home)) elsewhere = tracked(std::move(own));
-    asio::any_completion_handler<void(outcome, Results...)>(std::forward<Handler>(h)).swap(handler);
-  }
-  pending(pending&&) noexcept = default;
-  pending& operator=(pending&& other) noexcept {  // Boost 1.81's handler has no assignment that works
-    handler.swap(other.handler);
-    elsewhere.swap(other.elsewhere);
-    std::swap(is_on_strand, other.is_on_strand);
-#if BOOST_VERSION >= 108200
-    immediate.swap(other.immediate);
-#endif
-    return *this;
-  }
-
-  asio::any_completion_handler<void(outcome, Results...)> handler{};
-  std::unique_ptr<asio::any_completion_executor>
-      elsewhere{};  ///< its executor, with tracked work; null if it is `home` or the strand
-#if BOOST_VERSION >= 108200
-  std::unique_ptr<immediate_executors> immediate{};  ///< null if the handler has no immediate executor
-#endif
-  bool is_on_strand = false;  ///< its executor is the strand, whose work keeps the context running
 };
 
 /// A function as an object without members. Initiations are stored in the frames of waiting coroutines, so they should

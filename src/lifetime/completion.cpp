@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: The holdfast authors
+// SPDX-License-Identifier: BSL-1.0
+
+#include "lifetime/completion.hpp"
+
+namespace holdfast::detail {
+
+namespace {
+
+/// Where this thread puts what it drops. Null if it destroys that at once.
+thread_local operation_list* dropped = nullptr;
+
+}  // namespace
+
+dropping_later::dropping_later() noexcept : is_first_(dropped == nullptr) {
+  if (is_first_) dropped = &kept_;
+}
+
+dropping_later::~dropping_later() {
+  if (!is_first_) return;
+  while (const operation_ptr each = kept_.pop()) {
+  }  // to destroy one may add others
+  dropped = nullptr;
+}
+
+void drop(operation_ptr which) noexcept {
+  const dropping_later later;
+  dropped->push(std::move(which));
+}
+
+void arrival::go_elsewhere(operation_ptr which) {
+  const auto to = std::move(which->elsewhere);
+  asio::dispatch(asio::bind_executor(std::move(*to), arrival(std::move(which))));
+}
+
+void complete_immediately([[maybe_unused]] operation_ptr ended) {
+#if BOOST_VERSION >= 108200
+  const auto through = std::move(ended->immediate);
+  const auto work = std::move(ended->elsewhere);  // the executor is `through->own`, too
+  if (through->own)
+    asio::dispatch(through->immediate, asio::bind_executor(std::move(through->own), arrival(std::move(ended))));
+  else
+    through->immediate.execute(arrival(std::move(ended)));
+#endif
+}
+
+}  // namespace holdfast::detail
