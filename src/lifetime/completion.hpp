@@ -128,9 +128,11 @@ public:
 
   const asio::any_io_executor& get() const noexcept { return never_; }
 
-  /// Posts an operation that has ended. Most executors are those of an io_context. A post to one of these cannot fail,
-  /// because the operation has room for it. Other executors stay type-erased; if one of them throws, the operation is
-  /// dropped.
+  /// Whether `post` cannot fail, and runs and destroys nothing that is the user's, so that it may be called under a lock.
+  /// This is so for the executor of an io_context, because the operation has room for the post.
+  bool is_harmless() const noexcept { return io_.has_value(); }
+  /// Posts an operation that has ended. An executor that is not of an io_context stays type-erased; if it throws, the
+  /// operation is dropped.
   void post(operation_ptr ended) const {
     if (io_) {
       const room_allocator<std::byte> room(*ended);

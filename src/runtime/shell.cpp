@@ -457,7 +457,7 @@ void shell::complete_acquire(acquiring& waiting, outcome&& ended, hold&& result)
   if (initiating_ && initiating_->ticket == waiting.ticket) {
     waiting->ends(std::move(ended), std::move(result));
     initiating_->done = std::move(waiting);
-    --pending_count_;
+    no_longer_pending();
   } else {
     complete(std::move(waiting), std::move(ended), std::move(result));
   }

@@ -50,7 +50,8 @@ struct shell_options {
 /// events to the core, and the derived class returns the core's actions for users to `perform`. It decides nothing.
 ///
 /// A mutex guards the state, because a handoff takes less time than posting to a strand. While the mutex is locked, no
-/// handler is called or destroyed, no operation that has ended is posted, and no request is made.
+/// handler is called or destroyed, and no request is made. Nothing is posted to an executor that is not an
+/// `io_context`'s, because that might throw.
 ///
 /// Handles and pending operations keep the shell alive. A held slot and its shell keep each other alive until the slot
 /// is released or lost, or the execution context is destroyed.
@@ -218,6 +219,9 @@ private:
   void post(operation_ptr ended) noexcept;
   template <class Function>
   void post_to_strand(Function function);
+  void no_longer_pending() {
+    if (--pending_count_ == 0 && post_.is_harmless()) work_ = {};
+  }
   /// Whether the executor tracks work although no handler is pending.
   bool has_spare_work() const noexcept { return pending_count_ == 0 && work_; }
 
@@ -255,7 +259,7 @@ private:
   posting_executor post_;           ///< the same
   asio::any_io_executor work_;      ///< tracks outstanding work while handlers are pending
   std::size_t pending_count_ = 0;   ///< the number of pending handlers
-  operation_list ended_{};          ///< to be posted when the mutex is unlocked; else empty
+  operation_list ended_{};          ///< to be posted when the mutex is unlocked; empty unless it is locked
   std::optional<asio::steady_timer> timer_;
 
   protocol::time_point now_{};  ///< of the last step
@@ -278,7 +282,7 @@ private:
   const std::shared_ptr<runtime::tallies> counts_;
 };
 
-/// Locks the shell's mutex. The destructor unlocks it, posts the operations that have ended meanwhile, and makes the
+/// Locks the shell's mutex. The destructor unlocks it, posts what is left to be posted, and makes the
 /// requests that were queued meanwhile, unless another thread is making requests. That thread then makes these, too. If
 /// the object converts to false, the caller must do nothing: either the context has been destroyed, or this is a child of
 /// fork(), where the mutex is not locked at all.
@@ -302,8 +306,11 @@ private:
 template <class... Results, class... Given>
 void shell::complete(pending<Results...>&& waiting, outcome&& ended, Given&&... results) {
   waiting->ends(std::move(ended), std::forward<Given>(results)...);
-  ended_.push(waiting.take());
-  --pending_count_;
+  if (post_.is_harmless())
+    post_.post(waiting.take());
+  else
+    ended_.push(waiting.take());
+  no_longer_pending();
 }
 
 }  // namespace holdfast::detail
