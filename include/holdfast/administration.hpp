@@ -131,7 +131,7 @@ class HOLDFAST_EXPORT semaphore_administration {
 public:
   using executor_type = asio::any_io_executor;
 
-  /// Creates an empty object. It only supports assignment, destruction and `valid()`.
+  /// Creates an empty object. Its operations complete with error::closed.
   semaphore_administration() noexcept = default;
   /// Sends nothing. Throws `system_error`: invalid_prefix, invalid_option.
   semaphore_administration(const lock_store& where, administration_options options);

@@ -103,7 +103,7 @@ private:
                                                   detail::pending<>&& handler) {
       detail::start_proclaim(held, value, diag, std::move(handler));
     };
-    return detail::begin_operation_if_held<>(detail::slot_impl_of(*this), std::move(start), std::forward<Token>(token));
+    return detail::begin_operation<>(detail::slot_impl_of(*this), std::move(start), std::forward<Token>(token));
   }
 };
 
@@ -140,7 +140,7 @@ class HOLDFAST_EXPORT election_observer {
 public:
   using executor_type = asio::any_io_executor;
 
-  /// Creates an empty object. It only supports assignment, destruction and `valid()`.
+  /// Creates an empty object. Its operations complete with error::closed.
   election_observer() noexcept = default;
   /// Sends nothing. Throws `system_error`: invalid_prefix (for the key). No `election` is needed.
   election_observer(const lock_store& where, std::string key);
@@ -226,13 +226,15 @@ class HOLDFAST_EXPORT election {
 public:
   using executor_type = asio::any_io_executor;
 
-  /// Creates an empty object. It only supports assignment, destruction and `valid()`.
+  /// Creates an empty object: see `slot_source`.
   election() noexcept = default;
   /// Sends nothing. Throws `system_error`: invalid_prefix (for the key), invalid_ttl, invalid_option.
   election(const lock_store& where, election_options options);
 
   bool valid() const noexcept { return impl_ != nullptr; }
-  executor_type get_executor() const noexcept { return detail::executor_of(*impl_); }
+  executor_type get_executor() const noexcept {
+    return impl_ ? executor_type(detail::executor_of(*impl_)) : executor_type();
+  }
   const std::string& key() const noexcept;
   /// The statistics of all candidates and terms of this election in this process.
   lock_statistics statistics() const;
@@ -277,12 +279,23 @@ private:
   std::shared_ptr<const detail::election_impl> impl_;
 };
 
+namespace detail {
+
+template <class Body>
+asio::awaitable<void> campaign_and_run(election candidate, std::string value, Body body) {
+  leadership won = co_await candidate.campaign(std::move(value));
+  co_await with_held(std::move(won), std::move(body));
+}
+
+}  // namespace detail
+
 /// Campaigns, runs `body(leadership&)` (a coroutine that returns `asio::awaitable<void>`) while this process leads, and
 /// resigns: see `with_slot`. To campaign again after a loss of the leadership, call it in a loop.
 template <class Body>
-asio::awaitable<void> with_leadership(election candidate, std::string value, Body body) {
-  leadership won = co_await candidate.campaign(std::move(value));
-  co_await detail::with_held(std::move(won), std::move(body));
+asio::awaitable<void> with_leadership(election candidate, std::string value, Body&& body) {
+  detail::check_body<Body>();
+  return detail::campaign_and_run<std::decay_t<Body>>(std::move(candidate), std::move(value),
+                                                      std::forward<Body>(body));
 }
 
 }  // namespace holdfast

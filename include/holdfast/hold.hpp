@@ -103,7 +103,7 @@ public:
   /// Cancellation: terminal, partial, total. It ends the wait and does not affect the slot.
   template <class Token = throwing_t>
   auto wait_lost(Token&& token = {}) const {
-    return detail::begin_operation_if_held<loss_reason>(impl_, detail::calling<detail::start_wait_lost>(),
+    return detail::begin_operation<loss_reason>(impl_, detail::calling<detail::start_wait_lost>(),
                                                         std::forward<Token>(token));
   }
 
@@ -119,7 +119,7 @@ public:
   /// Cancellation: terminal, partial, total. It ends the wait and does not affect the slot.
   template <class Token = throwing_t>
   auto wait_revoked(Token&& token = {}) const {
-    return detail::begin_operation_if_held<>(impl_, detail::calling<detail::start_wait_revoked>(),
+    return detail::begin_operation<>(impl_, detail::calling<detail::start_wait_revoked>(),
                                              std::forward<Token>(token));
   }
 
@@ -136,7 +136,7 @@ public:
   /// Cancellation: not supported. The slot is released in any case.
   template <class Token = throwing_t>
   auto release(Token&& token = {}) {
-    return detail::begin_operation_if_held<>(impl_, detail::calling<detail::start_release>(),
+    return detail::begin_operation<>(impl_, detail::calling<detail::start_release>(),
                                              std::forward<Token>(token));
   }
 

@@ -144,7 +144,7 @@ public:
 /// Lifetimes: the handle may be destroyed before the operation completes.
 template <class Token = throwing_t>
 auto sequencer_of(const held_mutex& held, Token&& token = {}) {
-  return detail::begin_operation_if_held<sequencer>(
+  return detail::begin_operation<sequencer>(
       detail::slot_impl_of(held), detail::calling<detail::start_sequencer>(), std::forward<Token>(token));
 }
 
@@ -166,11 +166,21 @@ auto verify(const lock_store& where, sequencer claimed, Token&& token = {}) {
                                        std::forward<Token>(token));
 }
 
+namespace detail {
+
+template <class Body>
+asio::awaitable<void> lock_and_run(mutex& m, Body body) {
+  held_mutex held = co_await m.lock();
+  co_await with_held(std::move(held), std::move(body));
+}
+
+}  // namespace detail
+
 /// Locks the mutex, runs `body(held_mutex&)` and releases the mutex: see `with_slot`.
 template <class Body>
-asio::awaitable<void> with_lock(mutex& m, Body body) {
-  held_mutex held = co_await m.lock();
-  co_await detail::with_held(std::move(held), std::move(body));
+asio::awaitable<void> with_lock(mutex& m, Body&& body) {
+  detail::check_body<Body>();
+  return detail::lock_and_run<std::decay_t<Body>>(m, std::forward<Body>(body));
 }
 
 }  // namespace holdfast

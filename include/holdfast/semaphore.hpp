@@ -37,8 +37,8 @@ namespace holdfast {
 /// Executors and allocators: a completion handler runs on its associated executor, by default the client's executor. It
 /// is never called inside the initiating function, unless it has an immediate executor. A waiting handler is stored in
 /// memory from its associated allocator. If the executor is an `io_context`'s, this memory has room for posting the
-/// handler, too, so a completion needs no other memory. If another executor throws when a completion is posted to it, the
-/// handler is destroyed without being called.
+/// handler, too, so a completion needs no other memory. If another executor throws when a completion is posted to it,
+/// the handler is destroyed without being called.
 ///
 /// Immediate completion, with Boost 1.82 or later: if the handler has an associated immediate executor
 /// (`asio::bind_immediate_executor`), an acquire that needs nothing from Consul completes through that executor. For

@@ -66,7 +66,8 @@ concept slot_token = asio::completion_token_for<Token, void(error_code, Held)>;
 
 /// Base class of `semaphore`, `mutex` and `mutex_set`; not meant to be used directly.
 ///
-/// An empty (default-constructed or moved-from) object only supports assignment, destruction and `valid()`.
+/// Operations of an empty (default-constructed or moved-from) object complete with error::closed, on the handler's own
+/// executor. It has no executor, its statistics are empty, and it has no name.
 ///
 /// Completion tokens, executors and allocators: as described for `semaphore`.
 ///
@@ -78,8 +79,11 @@ public:
 
   /// False if the object is empty.
   bool valid() const noexcept { return impl_ != nullptr; }
-  /// The executor of the client or store. Empty once the execution context has been destroyed.
-  executor_type get_executor() const noexcept { return detail::executor_of(*impl_); }
+  /// The executor of the client or store. Empty if the object is empty, and once the execution context has been
+  /// destroyed.
+  executor_type get_executor() const noexcept {
+    return impl_ ? executor_type(detail::executor_of(*impl_)) : executor_type();
+  }
   lock_statistics statistics() const noexcept;
 
   /// Closes the semaphore, mutex or mutex set. Waiting acquires fail with error::closed. Held slots are lost

@@ -7,14 +7,10 @@
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
-#include <boost/asio/bind_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
-#include <boost/asio/cancellation_state.hpp>
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/deferred.hpp>
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/error.hpp>
-#include <boost/asio/experimental/parallel_group.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/strand.hpp>
 #include <boost/asio/this_coro.hpp>
@@ -29,6 +25,7 @@
 #include <holdfast/slot.hpp>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 namespace holdfast {
@@ -52,22 +49,55 @@ namespace detail {
 [[noreturn]] HOLDFAST_EXPORT void throw_lost(loss_reason reason, const diagnostics& details,
                                              const std::exception_ptr& from_body);
 
+/// Cancels a body when its slot is lost. Used on the body's strand.
+struct body_watch {
+  asio::cancellation_signal cancels_body{};
+  asio::cancellation_signal ends_wait{};
+  bool is_cancelled = false;  ///< by the caller; a signal does nothing before the body has begun
+  loss_reason reason = loss_reason::none;
+};
+
+/// The handler of `wait_lost` while a body runs. If it is destroyed without being called, the client's context has been
+/// destroyed, and so the slot is lost.
+class loss_handler {
+public:
+  loss_handler(std::shared_ptr<body_watch> watch, asio::strand<asio::any_io_executor> strand)
+      : watch_(std::move(watch)), strand_(std::move(strand)) {}
+  loss_handler(loss_handler&&) noexcept = default;
+  loss_handler& operator=(loss_handler&&) = delete;
+  HOLDFAST_EXPORT ~loss_handler();
+  HOLDFAST_EXPORT void operator()(const error_code&, loss_reason reason);
+
+  using executor_type = asio::strand<asio::any_io_executor>;
+  using cancellation_slot_type = asio::cancellation_slot;
+  executor_type get_executor() const noexcept { return strand_; }
+  cancellation_slot_type get_cancellation_slot() const noexcept { return watch_->ends_wait.slot(); }
+
+private:
+  std::shared_ptr<body_watch> watch_;  ///< null once it has been called or moved from
+  asio::strand<asio::any_io_executor> strand_;
+};
+
 /// `Slot` is a class derived from `hold`. The body receives a reference to it.
 template <class Slot, class Body>
-asio::awaitable<void> run_with_slot(Slot held, Body body) {
-  const auto executor = co_await asio::this_coro::executor;
-  // Cancellation reaches the body, and does not prevent the release.
-  co_await asio::this_coro::reset_cancellation_state(asio::enable_total_cancellation());
-  co_await asio::this_coro::throw_if_cancelled(false);
+asio::awaitable<void> run_with_slot(Slot held, Body body, std::shared_ptr<body_watch> watch,
+                                    asio::strand<asio::any_io_executor> strand) {
+  // The loss is reported on the client's executor, but may cancel the body only on the body's own strand.
+  asio::awaitable<void> running = body(held);
+  held.wait_lost(loss_handler(watch, strand));
+  std::exception_ptr failure;
+  if (watch->is_cancelled) {
+    failure = std::make_exception_ptr(system_error(asio::error::operation_aborted));
+  } else {
+    auto [ended] = co_await asio::co_spawn(
+        strand, std::move(running),
+        asio::bind_cancellation_slot(watch->cancels_body.slot(), asio::as_tuple(asio::use_awaitable)));
+    failure = ended;
+  }
+  watch->ends_wait.emit(asio::cancellation_type::terminal);  // the body may have moved the slot out
 
-  // The loss is reported on the client's executor, but may cancel the body only on the body's own executor.
-  auto group = asio::experimental::make_parallel_group(asio::co_spawn(executor, body(held), asio::deferred),
-                                                       held.wait_lost(asio::bind_executor(executor, asio::deferred)));
-  auto [order, failure, wait_error, reason] =
-      co_await group.async_wait(asio::experimental::wait_for_one(), asio::use_awaitable);
-
-  co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
   // The loss may not have been reported: this thread may have been paused, and the body may have ended first.
+  loss_reason reason = watch->reason;
   if (held.state() == slot_state::lost) reason = held.lost_because();
   if (reason != loss_reason::none) throw_lost(reason, held.loss_details(), failure);
   error_code ignored;
@@ -83,19 +113,34 @@ asio::awaitable<void> with_held(Slot held, Body body) {
     throw system_error(asio::error::operation_aborted);  // the destructor of `held` releases the slot
   // The body runs in a separate coroutine, so that changes of its cancellation state do not affect the caller. The
   // coroutine runs on a strand of its own, because the body and its cancellation may come from several threads. Asio
-  // 1.81 itself forwards a cancellation to another strand through a pointer that may be stale when it arrives.
+  // 1.81 itself forwards a cancellation to another strand through a pointer that may be stale when it arrives. A
+  // cancellation reaches the body only, and does not prevent the release.
   const asio::strand<asio::any_io_executor> strand(executor);
-  const auto cancellation = std::make_shared<asio::cancellation_signal>();
+  const auto watch = std::make_shared<body_watch>();
   asio::cancellation_slot from = before.slot();
   if (from.is_connected())
-    from.assign([strand, cancellation](asio::cancellation_type type) {
-      asio::dispatch(strand, [cancellation, type] { cancellation->emit(type); });
+    from.assign([strand, watch](asio::cancellation_type type) {
+      asio::dispatch(strand, [watch, type] {
+        watch->is_cancelled = true;
+        watch->cancels_body.emit(type);
+      });
     });
-  asio::awaitable<void> run = run_with_slot(std::move(held), std::move(body));
-  auto [failure] = co_await asio::co_spawn(
-      strand, std::move(run), asio::bind_cancellation_slot(cancellation->slot(), asio::as_tuple(asio::use_awaitable)));
+  asio::awaitable<void> run = run_with_slot(std::move(held), std::move(body), watch, strand);
+  auto [failure] =
+      co_await asio::co_spawn(strand, std::move(run),
+                              asio::bind_cancellation_slot(asio::cancellation_slot(), asio::as_tuple(asio::use_awaitable)));
   from.clear();
   if (failure) std::rethrow_exception(failure);
+}
+
+/// g++ 12 destroys a temporary body in a co_await expression twice.
+template <class Body>
+constexpr void check_body() {
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
+  static_assert(std::is_lvalue_reference_v<Body> || std::is_trivially_destructible_v<Body>,
+                "g++ 12 would destroy the captured values of this body twice. Give the body a name: "
+                "`auto body = [...](...) {...}; co_await with_slot(sem, body);`");
+#endif
 }
 
 }  // namespace detail
@@ -108,6 +153,9 @@ asio::awaitable<void> with_held(Slot held, Body body) {
 /// If the body ends: the slot is released. If the body has thrown, its exception is rethrown after the release. A
 /// failed release is not reported; in this case the slot is free when its session ends.
 ///
+/// If the body releases the slot itself, or moves it out: the body goes on. Only a loss ends it, also that of a slot that
+/// it has moved out.
+///
 /// If the slot is lost: the body is cancelled (terminal). When the body has ended, `slot_lost_error` is thrown with the
 /// reason, no matter how the body ended. Until then nobody else gets the slot, so one body has ended before the next
 /// begins. The class comment of `slot` lists the exceptions, for example: if the session is not renewed, Consul ends
@@ -118,8 +166,10 @@ asio::awaitable<void> with_held(Slot held, Body body) {
 /// Threads: the body runs on a strand of its own over the executor of the awaiting coroutine. That executor may have
 /// several threads.
 ///
-/// Write the body as a lambda without captures, as a lambda that captures by reference, or as a named lambda. g++ 12
-/// destroys the captured values of a temporary lambda in a co_await expression twice.
+/// If the client's execution context is destroyed: the slot is lost (`closed`).
+///
+/// g++ 12 destroys the captured values of a temporary lambda in a co_await expression twice. With it, only these bodies
+/// compile: lambdas that capture nothing or by reference, and lambdas that have a name.
 ///
 /// <!-- cut from example/in_the_headers.cpp: with_slot -->
 /// ```cpp
@@ -132,16 +182,27 @@ asio::awaitable<void> with_held(Slot held, Body body) {
 /// }
 /// ```
 template <std::derived_from<hold> Slot, class Body>
-asio::awaitable<void> with_slot(Slot held, Body body) {
-  return detail::with_held(std::move(held), std::move(body));
+asio::awaitable<void> with_slot(Slot held, Body&& body) {
+  detail::check_body<Body>();
+  return detail::with_held<Slot, std::decay_t<Body>>(std::move(held), std::forward<Body>(body));
 }
+
+namespace detail {
+
+template <class Semaphore, class Body>
+asio::awaitable<void> acquire_and_run(Semaphore& sem, Body body) {
+  auto held = co_await sem.acquire();
+  co_await with_held(std::move(held), std::move(body));
+}
+
+}  // namespace detail
 
 /// Acquires a slot, runs `body(slot&)` and releases the slot, as above. If the awaiting coroutine is cancelled during
 /// the acquire, the acquire is cancelled.
 template <class Body>
-asio::awaitable<void> with_slot(semaphore& sem, Body body) {
-  slot held = co_await sem.acquire();
-  co_await with_slot(std::move(held), std::move(body));
+asio::awaitable<void> with_slot(semaphore& sem, Body&& body) {
+  detail::check_body<Body>();
+  return detail::acquire_and_run<semaphore, std::decay_t<Body>>(sem, std::forward<Body>(body));
 }
 
 }  // namespace holdfast

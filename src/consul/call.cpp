@@ -23,10 +23,12 @@ public:
   explicit target(std::string_view path) : text_(path) {}
 
   target& key(std::string_view k) {
+    leads_away_ = leads_away_ || net::has_dot_segment(k);
     append_encoded_key(text_, k);
     return *this;
   }
   target& segment(std::string_view s) {
+    leads_away_ = leads_away_ || net::has_dot_segment(s);
     net::append_encoded(text_, s);
     return *this;
   }
@@ -51,10 +53,13 @@ public:
   }
 
   const std::string& text() const noexcept { return text_; }
+  /// Whether a proxy could make another path of this one.
+  bool leads_away() const noexcept { return leads_away_; }
 
 private:
   std::string text_;
   char separator_ = '?';
+  bool leads_away_ = false;
 };
 
 call start_call(const call_settings& settings, request_kind kind, std::string_view name, std::string key,
@@ -118,6 +123,10 @@ void finish_call(call& c, const call_settings& settings, std::string_view method
   if (!settings.datacenter.empty()) where.parameter("dc", settings.datacenter);
   if (!settings.consul_namespace.empty()) where.parameter("ns", settings.consul_namespace);
   if (!settings.partition.empty()) where.parameter("partition", settings.partition);
+  if (where.leads_away()) {
+    c.refused = error::bad_request;
+    c.refused_for = "a segment \".\" or \"..\" in a key or a name";
+  }
   c.request.method = method;
   c.request.target = where.text();
   c.request.type = type;
@@ -134,9 +143,11 @@ call make_read(const call_settings& settings, request_kind kind, std::string_vie
     // To Consul a wait of 0 means its default of 5 minutes, and more than 10 minutes means 10.
     if (options.wait < milliseconds(1) || options.wait > time_max) c.refused = error::invalid_option;
     c.where = connection_class::blocking;
-    c.request.wait = options.wait;
-    c.request.slack = options.wait / 16 + c.time;
-    c.time = c.request.wait + c.request.slack;
+    if (!c.refused) {  // else the sum of these times may not be representable
+      c.request.wait = options.wait;
+      c.request.slack = options.wait / 16 + c.time;
+      c.time = c.request.wait + c.request.slack;
+    }
   }
   finish_call(c, settings, "GET", where.read(options));
   return c;

@@ -23,6 +23,11 @@ bool is_unreserved(char c) noexcept {
          c == '_' || c == '~';
 }
 
+bool has_dot_segment(std::string_view path) {
+  const std::string framed = '/' + std::string(path) + '/';
+  return framed.find("/./") != std::string::npos || framed.find("/../") != std::string::npos;
+}
+
 void append_encoded(std::string& out, std::string_view text, std::string_view kept) {
   constexpr char digits[] = "0123456789ABCDEF";
   for (const char c : text) {

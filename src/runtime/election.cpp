@@ -119,8 +119,8 @@ void start_proclaim(const std::shared_ptr<slot_impl>& impl, std::string value, d
   }
   const std::shared_ptr<driver> owner = impl->its_driver();
   const runtime::store& store = owner->store();
-  runtime::spawn_for<runtime::cancels::nothing>(store.executor(), store.strand(), proclaim(impl, std::move(value), diag),
-                                                std::move(waiting));
+  runtime::spawn_for<runtime::cancels::nothing>(store.executor(), store.strand(),
+                                                proclaim(impl, std::move(value), diag), std::move(waiting));
 }
 
 }  // namespace detail
@@ -128,11 +128,16 @@ void start_proclaim(const std::shared_ptr<slot_impl>& impl, std::string value, d
 election::election(const lock_store& where, election_options options)
     : impl_(std::make_shared<detail::election_impl>(where, std::move(options))) {}
 
-const std::string& election::key() const noexcept { return impl_->of_each.driver.shell.name; }
+const std::string& election::key() const noexcept {
+  return impl_ ? impl_->of_each.driver.shell.name : detail::name_of(nullptr);
+}
 
-lock_statistics election::statistics() const { return impl_->of_each.driver.shell.account->read(); }
+lock_statistics election::statistics() const {
+  return impl_ ? impl_->of_each.driver.shell.account->read() : lock_statistics();
+}
 
 election_observer election::observe() const {
+  if (!impl_) return {};
   const runtime::pool_setup& of_each = impl_->of_each;
   return election_observer(
       std::make_shared<detail::observation>(impl_->where, of_each.driver.shell.name, of_each.store.timeout));

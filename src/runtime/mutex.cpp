@@ -21,7 +21,7 @@ namespace holdfast {
 mutex::mutex(const lock_store& where, mutex_options options)
     : slot_source(detail::make_driver(where, runtime::checked(std::move(options)))) {}
 
-const std::string& mutex::key() const noexcept { return impl_->name(); }
+const std::string& mutex::key() const noexcept { return detail::name_of(impl_); }
 
 namespace detail {
 

@@ -23,6 +23,6 @@ void start_try_lock(const std::shared_ptr<shell>& impl, const std::string& name,
 mutex_set::mutex_set(const lock_store& where, mutex_set_options options)
     : slot_source(detail::make_driver(where, runtime::checked(std::move(options)))) {}
 
-const std::string& mutex_set::prefix() const noexcept { return impl_->name(); }
+const std::string& mutex_set::prefix() const noexcept { return detail::name_of(impl_); }
 
 }  // namespace holdfast

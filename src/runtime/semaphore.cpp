@@ -12,7 +12,7 @@ namespace holdfast {
 semaphore::semaphore(const lock_store& where, semaphore_options options)
     : slot_source(detail::make_driver(where, runtime::checked(std::move(options)))) {}
 
-const std::string& semaphore::prefix() const noexcept { return impl_->name(); }
-std::uint32_t semaphore::limit() const noexcept { return impl_->limit(); }
+const std::string& semaphore::prefix() const noexcept { return detail::name_of(impl_); }
+std::uint32_t semaphore::limit() const noexcept { return impl_ ? impl_->limit() : 0; }
 
 }  // namespace holdfast

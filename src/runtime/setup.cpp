@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "net/percent_encoding.hpp"
 #include "net/utf8.hpp"
 #include "platform/process_id.hpp"
 #include "runtime/boot_clock.hpp"
@@ -29,12 +30,6 @@ void require(bool holds, error broken, const std::string& rule) {
 
 bool between(milliseconds value, milliseconds low, milliseconds high) { return low <= value && value <= high; }
 
-/// Proxies between a program and Consul may resolve such segments. The request would then be for another key.
-bool has_dot_segment(const std::string& path) {
-  const std::string framed = '/' + path + '/';
-  return framed.find("/./") != std::string::npos || framed.find("/../") != std::string::npos;
-}
-
 std::string host_and_pid() {
   error_code ec;
   const std::string host = boost::asio::ip::host_name(ec);
@@ -48,7 +43,7 @@ void check_path(const std::string& path, const std::string& name) {
           name + ": has an empty segment (two slashes)");
   require(path.size() <= 400, error::invalid_prefix, name + ": over 400 bytes");
   require(net::is_plain_text(path), error::invalid_prefix, name + ": not UTF-8, or with a control character");
-  require(!has_dot_segment(path), error::invalid_prefix, name + ": has a segment \".\" or \"..\"");
+  require(!net::has_dot_segment(path), error::invalid_prefix, name + ": has a segment \".\" or \"..\"");
 }
 
 /// Checks a text that holdfast puts into an entry, where holdfast may append data of its own.
@@ -224,7 +219,7 @@ pool_setup checked(semaphore_options options) {
   check(!options.lock_key.empty() && options.lock_key.find('/') == std::string::npos,
         "lock_key: empty or with a slash");
   check(net::is_plain_text(options.lock_key), "lock_key: not UTF-8, or with a control character");
-  check(!has_dot_segment(options.lock_key), "lock_key: \".\" or \"..\"");
+  check(!net::has_dot_segment(options.lock_key), "lock_key: \".\" or \"..\"");
   pool_setup result;
   take_common(options, options.prefix, kind::semaphore, result);
   take_queues(options.tuning, kind::semaphore, result.core);

@@ -83,6 +83,11 @@ shell::shell(const asio::any_io_executor& executor, shell_options options, std::
   counts_->limit.set(limit);
 }
 
+const std::string& name_of(const std::shared_ptr<shell>& impl) noexcept {
+  static const std::string none;
+  return impl ? impl->name() : none;
+}
+
 void shell::start() {
   if (!options_.account) return;
   log_ = options_.account->log(strand(), options_.log);

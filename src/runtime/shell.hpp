@@ -282,6 +282,9 @@ private:
   const std::shared_ptr<runtime::tallies> counts_;
 };
 
+/// The name of the lock. Empty without a shell.
+HOLDFAST_INTERNAL const std::string& name_of(const std::shared_ptr<shell>& impl) noexcept;
+
 /// Locks the shell's mutex. The destructor unlocks it, posts what is left to be posted, and makes the
 /// requests that were queued meanwhile, unless another thread is making requests. That thread then makes these, too. If
 /// the object converts to false, the caller must do nothing: either the context has been destroyed, or this is a child of

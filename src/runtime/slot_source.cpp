@@ -39,6 +39,6 @@ slot_source::~slot_source() {
   if (impl_) impl_->abandon();
 }
 
-lock_statistics slot_source::statistics() const noexcept { return impl_->statistics(); }
+lock_statistics slot_source::statistics() const noexcept { return impl_ ? impl_->statistics() : lock_statistics(); }
 
 }  // namespace holdfast

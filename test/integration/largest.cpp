@@ -51,7 +51,7 @@ ASYNC_TEST_CASE(all_slots_are_had_asked_for_and_given_back, 120s) {
   });
 
   pending<slot> waiting(ex, other.sem.acquire(2));
-  co_await until("it waits", [&] { return contenders(a, prefix).size() == limit + 2; });
+  co_await until("it waits", [&] { return contenders(a, prefix).size() == limit + 2; }, 60s);
   co_await held.back().release();
   held.pop_back();
   const error_code ec = co_await waiting.wait();

@@ -296,4 +296,41 @@ BOOST_AUTO_TEST_CASE(failures_are_told_in_one_sentence) {
   BOOST_TEST(told(error::too_many_requests, 429) == "get: h:1 answered 429: the server limits requests or connections");
 }
 
+// A proxy that resolves these segments would ask Consul for something else, with the client's token.
+BOOST_AUTO_TEST_CASE(a_segment_that_leads_away_is_refused) {
+  using kind = write_request::kind;
+  for (const std::string path : {".", "..", "../agent/self", "a/../../session/list", "a/./b", "a/.."}) {
+    BOOST_TEST_CONTEXT(path) {
+      BOOST_TEST(made(get_request{path, {}}).refused == error::bad_request);
+      BOOST_TEST(made(list_request{path, {}}).refused == error::bad_request);
+      BOOST_TEST(made(keys_request{path, {}, {}}).refused == error::bad_request);
+      for (const kind verb : {kind::put, kind::cas, kind::acquire, kind::release, kind::remove, kind::remove_tree,
+                              kind::remove_cas})
+        BOOST_TEST(made(write_request{verb, path, {}, 0, 7, "s", {}}).refused == error::bad_request);
+      BOOST_TEST(made(session_renew_request{path, {}}).refused == error::bad_request);
+      BOOST_TEST(made(session_destroy_request{path, {}}).refused == error::bad_request);
+      BOOST_TEST(made(session_info_request{path, {}}).refused == error::bad_request);
+      BOOST_TEST(made(node_read_request{path, {}}).refused == error::bad_request);
+    }
+  }
+  const call c = made(get_request{"../agent/self", {}});
+  attempt_result nothing;
+  nothing.error = c.refused;
+  BOOST_TEST(describe(c, "h:1", nothing).find("a segment \".\" or \"..\"") != std::string::npos);
+  for (const std::string path : {"a", "a.b", "...", "a/.b", "a/b..", ".lock"})
+    BOOST_TEST(!made(get_request{path, {}}).refused, path);
+}
+
+BOOST_AUTO_TEST_CASE(times_that_have_no_sum_are_refused) {
+  using std::chrono::milliseconds;
+  read_options options;
+  options.index = 1;
+  options.wait = milliseconds::max();
+  BOOST_TEST(made(get_request{"k", options}).refused == error::invalid_option);
+  options.wait = milliseconds(1'000);
+  options.request.timeout = milliseconds::max();
+  BOOST_TEST(made(get_request{"k", options}).refused == error::invalid_option);
+  BOOST_TEST(made(node_read_request{"n", options}).refused == error::invalid_option);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

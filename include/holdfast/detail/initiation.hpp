@@ -30,6 +30,9 @@ namespace asio = boost::asio;
 
 namespace detail {
 
+class hold_impl;
+class slot_impl;
+
 /// An `exception_ptr` as a type of this library. It makes `co_await` work before Boost 1.83: see the end of this file.
 struct thrown : std::exception_ptr {
   thrown() = default;
@@ -112,23 +115,38 @@ struct calling {
   }
 };
 
+/// The error of an operation of an empty handle.
+template <class Impl>
+inline constexpr error when_empty = error::closed;
+template <>
+inline constexpr error when_empty<hold_impl> = error::not_held;
+template <>
+inline constexpr error when_empty<slot_impl> = error::not_held;
+
 /// The initiation of an operation of this library. When it is called, it passes the implementation object and the
 /// handler to `start`. It is not an aggregate, because g++ 12 destroys aggregate temporaries in a co_await expression
 /// twice. `executor_of(impl)` is the executor of the implementation, and `strand_of(impl)`, if there is one, its
 /// strand.
+///
+/// The operation of an empty handle completes with `when_empty`. The empty handle has no executor, so the completion is
+/// posted to the handler's own executor, or to `system_executor` if it has none. It is not posted through another thread
+/// first: that thread would keep the handler's executor, and perhaps its context, alive for a moment longer than the
+/// handler.
 template <class Impl, class Start, class... Results>
 class initiation {
 public:
   using executor_type = asio::any_io_executor;
   initiation(std::shared_ptr<Impl> impl, Start start) : impl_(std::move(impl)), start_(std::move(start)) {}
 
-  executor_type get_executor() const noexcept { return executor_of(*impl_); }
+  executor_type get_executor() const noexcept { return impl_ ? executor_type(executor_of(*impl_)) : executor_type(); }
   template <class Handler>
   void operator()(Handler&& handler) const& {
+    if (!impl_) return answer(std::forward<Handler>(handler));
     start_(impl_, keep(std::forward<Handler>(handler)));
   }
   template <class Handler>
   void operator()(Handler&& handler) && {
+    if (!impl_) return answer(std::forward<Handler>(handler));
     std::move(start_)(impl_, keep(std::forward<Handler>(handler)));
   }
 
@@ -140,41 +158,18 @@ private:
     else
       return {receiving(std::forward<Handler>(handler)), executor_of(*impl_)};
   }
-
-protected:
-  std::shared_ptr<Impl> impl_;
-  [[no_unique_address]] Start start_;
-};
-
-/// An `initiation` for operations that may be called on an empty handle. On an empty handle the operation completes
-/// with error::not_held. The empty handle has no executor, so the completion is posted to the handler's own executor,
-/// or to `system_executor` if it has none. It is not posted through another thread first: that thread would keep the
-/// handler's executor, and perhaps its context, alive for a moment longer than the handler.
-template <class Impl, class Start, class... Results>
-class initiation_if_held : public initiation<Impl, Start, Results...> {
-public:
-  using base = initiation<Impl, Start, Results...>;
-  using base::base;
-  using typename base::executor_type;
-
-  executor_type get_executor() const noexcept { return this->impl_ ? base::get_executor() : executor_type(); }
-  template <class Handler>
-  void operator()(Handler&& handler) const {
-    if (this->impl_)
-      base::operator()(std::forward<Handler>(handler));
-    else
-      answer(std::forward<Handler>(handler));
-  }
-
-private:
   // The default is `system_executor`: from Boost 1.90 on, asio's own default for a handler without an executor is to
   // call the handler in place, and nothing would be posted.
   template <class Handler>
-  static void answer(Handler&& handler) {
+  [[gnu::cold]] static void answer(Handler&& handler) {
     auto executor = asio::get_associated_executor(handler, asio::system_executor());
+    const error ec = when_empty<std::remove_const_t<Impl>>;
     asio::post(asio::bind_executor(std::move(executor), asio::append(receiving(std::forward<Handler>(handler)),
-                                                                     make_error_code(error::not_held), Results()...)));
+                                                                     make_error_code(ec), Results()...)));
   }
+
+  std::shared_ptr<Impl> impl_;
+  [[no_unique_address]] Start start_;
 };
 
 /// An `initiation` for an operation that completes with a `To`, while `start` takes a handler of a `From`.
@@ -197,11 +192,6 @@ template <class... Results, class Impl, class Start, class Token>
 auto begin_operation(std::shared_ptr<Impl> impl, Start start, Token&& token) {
   return asio::async_initiate<Token, void(error_code, Results...)>(
       initiation<Impl, Start, Results...>(std::move(impl), std::move(start)), token);
-}
-template <class... Results, class Impl, class Start, class Token>
-auto begin_operation_if_held(std::shared_ptr<Impl> impl, Start start, Token&& token) {
-  return asio::async_initiate<Token, void(error_code, Results...)>(
-      initiation_if_held<Impl, Start, Results...>(std::move(impl), std::move(start)), token);
 }
 template <class To, class From, class Impl, class Start, class Token>
 auto begin_operation_as(std::shared_ptr<Impl> impl, Start start, Token&& token) {

@@ -98,9 +98,9 @@ namespace holdfast {
 /// Acquires a slot, runs `body(rabbitmq::slot&)` and releases the slot, as `with_slot` does for a `semaphore`. If the
 /// awaiting coroutine is cancelled during the acquire, the acquire is cancelled.
 template <class Body>
-asio::awaitable<void> with_slot(rabbitmq::semaphore& sem, Body body) {
-  rabbitmq::slot held = co_await sem.acquire();
-  co_await with_slot(std::move(held), std::move(body));
+asio::awaitable<void> with_slot(rabbitmq::semaphore& sem, Body&& body) {
+  detail::check_body<Body>();
+  return detail::acquire_and_run<rabbitmq::semaphore, std::decay_t<Body>>(sem, std::forward<Body>(body));
 }
 
 }  // namespace holdfast

@@ -119,7 +119,7 @@ class HOLDFAST_EXPORT semaphore_administration {
 public:
   using executor_type = asio::any_io_executor;
 
-  /// Creates an empty object. It only supports assignment, destruction and `valid()`.
+  /// Creates an empty object. Its operations complete with error::closed.
   semaphore_administration() noexcept = default;
   /// Sends nothing. Throws `system_error`: invalid_name, invalid_ttl (for the lease), invalid_option.
   semaphore_administration(const client& broker, administration_options options);
