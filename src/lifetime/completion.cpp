@@ -3,6 +3,9 @@
 
 #include "lifetime/completion.hpp"
 
+#include <boost/asio/post.hpp>
+#include <boost/asio/system_executor.hpp>
+
 namespace holdfast::detail {
 
 namespace {
@@ -31,6 +34,10 @@ void drop(operation_ptr which) noexcept {
 void arrival::go_elsewhere(operation_ptr which) {
   const auto to = std::move(which->elsewhere);
   asio::dispatch(asio::bind_executor(std::move(*to), arrival(std::move(which))));
+}
+
+void post_to_system(operation_ptr ended) {
+  asio::post(asio::system_executor(), arrival(std::move(ended)));
 }
 
 void complete_immediately([[maybe_unused]] operation_ptr ended) {

@@ -11,7 +11,9 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/deferred.hpp>
+#include <boost/asio/execution/blocking.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/require.hpp>
 #include <boost/asio/system_executor.hpp>
 #include <boost/version.hpp>
 #include <exception>
@@ -129,9 +131,9 @@ inline constexpr error when_empty<slot_impl> = error::not_held;
 /// strand.
 ///
 /// The operation of an empty handle completes with `when_empty`. The empty handle has no executor, so the completion is
-/// posted to the handler's own executor, or to `system_executor` if it has none. It is not posted through another thread
-/// first: that thread would keep the handler's executor, and perhaps its context, alive for a moment longer than the
-/// handler.
+/// posted to the handler's own executor, or to `system_executor` if it has none. Unless that executor cannot post, it is
+/// not posted through another thread first: that thread would keep the handler's executor, and perhaps its context, alive
+/// for a moment longer than the handler.
 template <class Impl, class Start, class... Results>
 class initiation {
 public:
@@ -163,9 +165,16 @@ private:
   template <class Handler>
   [[gnu::cold]] static void answer(Handler&& handler) {
     auto executor = asio::get_associated_executor(handler, asio::system_executor());
-    const error ec = when_empty<std::remove_const_t<Impl>>;
-    asio::post(asio::bind_executor(std::move(executor), asio::append(receiving(std::forward<Handler>(handler)),
-                                                                     make_error_code(ec), Results()...)));
+    using own = decltype(executor);
+    constexpr error ec = when_empty<std::remove_const_t<Impl>>;
+    if constexpr (asio::can_require_v<own, asio::execution::blocking_t::never_t>) {
+      asio::post(asio::bind_executor(std::move(executor), asio::append(receiving(std::forward<Handler>(handler)),
+                                                                       make_error_code(ec), Results()...)));
+    } else {
+      pending<Results...> waiting(receiving(std::forward<Handler>(handler)), asio::system_executor());
+      waiting->ends(make_error_code(ec), Results()...);
+      post_to_system(waiting.take());
+    }
   }
 
   std::shared_ptr<Impl> impl_;

@@ -17,6 +17,7 @@
 #endif
 #include <cstddef>
 #include <holdfast/detail/build.hpp>
+#include <holdfast/detail/export.hpp>
 #include <holdfast/detail/outcome.hpp>
 #include <memory>
 #include <tuple>
@@ -142,6 +143,9 @@ inline void call_handler(operation_ptr which) {
   operation& its = *which.release();
   its.act_(its, operation::step::call, nullptr);
 }
+
+/// Posts an operation that has ended to the system's executor.
+HOLDFAST_EXPORT void post_to_system(operation_ptr ended);
 
 /// An operation with room for its result.
 template <class... Results>
