@@ -101,10 +101,10 @@ public:
   T* allocate(std::size_t count) const {
     if (count * sizeof(T) > sizeof(operation::room) || alignof(T) > alignof(operation::room))
       return std::allocator<T>().allocate(count);
-    return static_cast<T*>(static_cast<void*>(room_));
+    return reinterpret_cast<T*>(room_);
   }
   void deallocate(T* memory, std::size_t count) const noexcept {
-    if (static_cast<void*>(memory) != room_) std::allocator<T>().deallocate(memory, count);
+    if (reinterpret_cast<operation::room*>(memory) != room_) std::allocator<T>().deallocate(memory, count);
   }
   template <class Other>
   bool operator==(const room_allocator<Other>& other) const noexcept {

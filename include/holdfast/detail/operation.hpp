@@ -243,7 +243,7 @@ public:
 
   /// As above, with what is known of the handler's executor.
   template <class Handler>
-  void begin(Handler&& handler, bool is_on_strand, std::unique_ptr<asio::any_completion_executor> elsewhere) {
+  void begin(Handler handler, bool is_on_strand, std::unique_ptr<asio::any_completion_executor> elsewhere) {
     it_.reset(operation_with<Handler, Results...>::make(std::move(handler)));
     it_->is_on_strand = is_on_strand;
     it_->elsewhere = std::move(elsewhere);
