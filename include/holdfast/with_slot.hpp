@@ -5,12 +5,18 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/as_tuple.hpp>
+#include <boost/asio/associated_cancellation_slot.hpp>
+#include <boost/asio/async_result.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/cancellation_state.hpp>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/deferred.hpp>
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/error.hpp>
+#include <boost/asio/experimental/parallel_group.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/strand.hpp>
 #include <boost/asio/this_coro.hpp>
@@ -49,55 +55,74 @@ namespace detail {
 [[noreturn]] HOLDFAST_EXPORT void throw_lost(loss_reason reason, const diagnostics& details,
                                              const std::exception_ptr& from_body);
 
-/// Cancels a body when its slot is lost. Used on the body's strand.
-struct body_watch {
-  asio::cancellation_signal cancels_body{};
-  asio::cancellation_signal ends_wait{};
-  bool is_cancelled = false;  ///< by the caller; a signal does nothing before the body has begun
-  loss_reason reason = loss_reason::none;
-};
-
-/// The handler of `wait_lost` while a body runs. If it is destroyed without being called, the client's context has been
-/// destroyed, and so the slot is lost.
+/// The handler of `wait_lost` while a body runs. A loss is reported on the client's executor, but may cancel the body
+/// only on the body's own executor. If this handler is destroyed without being called, the client's context has been
+/// destroyed, so the slot is lost.
+template <class Handler>
 class loss_handler {
 public:
-  loss_handler(std::shared_ptr<body_watch> watch, asio::strand<asio::any_io_executor> strand)
-      : watch_(std::move(watch)), strand_(std::move(strand)) {}
+  loss_handler(Handler handler, asio::any_io_executor executor)
+      : handler_(std::move(handler)), executor_(std::move(executor)) {}
   loss_handler(loss_handler&&) noexcept = default;
   loss_handler& operator=(loss_handler&&) = delete;
-  HOLDFAST_EXPORT ~loss_handler();
-  HOLDFAST_EXPORT void operator()(const error_code&, loss_reason reason);
+  ~loss_handler() {
+    if (!executor_) return;  // it has been called, or moved from
+    try {
+      const asio::any_io_executor executor = std::move(executor_);
+      asio::post(executor,
+                 [handler = std::move(handler_)]() mutable { std::move(handler)(error_code(), loss_reason::closed); });
+    } catch (...) {  // the executor has thrown, so nothing can be called there
+    }
+  }
+  void operator()(const error_code& ec, loss_reason reason) {
+    executor_ = {};
+    std::move(handler_)(ec, reason);
+  }
 
-  using executor_type = asio::strand<asio::any_io_executor>;
+  using executor_type = asio::any_io_executor;
   using cancellation_slot_type = asio::cancellation_slot;
-  executor_type get_executor() const noexcept { return strand_; }
-  cancellation_slot_type get_cancellation_slot() const noexcept { return watch_->ends_wait.slot(); }
+  executor_type get_executor() const noexcept { return executor_; }
+  cancellation_slot_type get_cancellation_slot() const noexcept {
+    return asio::get_associated_cancellation_slot(handler_);
+  }
 
 private:
-  std::shared_ptr<body_watch> watch_;  ///< null once it has been called or moved from
-  asio::strand<asio::any_io_executor> strand_;
+  Handler handler_;
+  asio::any_io_executor executor_;  ///< empty once the handler has been called
+};
+
+/// Waits for the loss of the slot. Also completes if the client's context is destroyed.
+inline auto loss_of(hold& held, const asio::any_io_executor& executor) {
+  return asio::async_initiate<const asio::deferred_t, void(error_code, loss_reason)>(
+      [&held, executor](auto handler) { held.wait_lost(loss_handler(std::move(handler), executor)); }, asio::deferred);
+}
+
+/// A condition for parallel groups: the body has ended, or its slot is lost. If the body has released the slot or has
+/// moved it out, the end of the wait is no reason to cancel the body.
+struct end_of_body_or_loss {
+  asio::cancellation_type operator()(const std::exception_ptr&) const noexcept {
+    return asio::cancellation_type::terminal;
+  }
+  asio::cancellation_type operator()(const error_code&, loss_reason reason) const noexcept {
+    return reason == loss_reason::none ? asio::cancellation_type::none : asio::cancellation_type::terminal;
+  }
 };
 
 /// `Slot` is a class derived from `hold`. The body receives a reference to it.
 template <class Slot, class Body>
-asio::awaitable<void> run_with_slot(Slot held, Body body, std::shared_ptr<body_watch> watch,
-                                    asio::strand<asio::any_io_executor> strand) {
-  // The loss is reported on the client's executor, but may cancel the body only on the body's own strand.
-  asio::awaitable<void> running = body(held);
-  held.wait_lost(loss_handler(watch, strand));
-  std::exception_ptr failure;
-  if (watch->is_cancelled) {
-    failure = std::make_exception_ptr(system_error(asio::error::operation_aborted));
-  } else {
-    auto [ended] = co_await asio::co_spawn(
-        strand, std::move(running),
-        asio::bind_cancellation_slot(watch->cancels_body.slot(), asio::as_tuple(asio::use_awaitable)));
-    failure = ended;
-  }
-  watch->ends_wait.emit(asio::cancellation_type::terminal);  // the body may have moved the slot out
+asio::awaitable<void> run_with_slot(Slot held, Body body) {
+  const auto executor = co_await asio::this_coro::executor;
+  // Cancellation reaches the body, and does not prevent the release.
+  co_await asio::this_coro::reset_cancellation_state(asio::enable_total_cancellation());
+  co_await asio::this_coro::throw_if_cancelled(false);
 
+  // The body begins at once, and may move the slot out. So the wait for its loss begins first.
+  auto group = asio::experimental::make_parallel_group(loss_of(held, executor),
+                                                       asio::co_spawn(executor, body(held), asio::deferred));
+  auto [order, wait_error, reason, failure] = co_await group.async_wait(end_of_body_or_loss(), asio::use_awaitable);
+
+  co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation());
   // The loss may not have been reported: this thread may have been paused, and the body may have ended first.
-  loss_reason reason = watch->reason;
   if (held.state() == slot_state::lost) reason = held.lost_because();
   if (reason != loss_reason::none) throw_lost(reason, held.loss_details(), failure);
   error_code ignored;
@@ -113,22 +138,17 @@ asio::awaitable<void> with_held(Slot held, Body body) {
     throw system_error(asio::error::operation_aborted);  // the destructor of `held` releases the slot
   // The body runs in a separate coroutine, so that changes of its cancellation state do not affect the caller. The
   // coroutine runs on a strand of its own, because the body and its cancellation may come from several threads. Asio
-  // 1.81 itself forwards a cancellation to another strand through a pointer that may be stale when it arrives. A
-  // cancellation reaches the body only, and does not prevent the release.
+  // 1.81 itself forwards a cancellation to another strand through a pointer that may be stale when it arrives.
   const asio::strand<asio::any_io_executor> strand(executor);
-  const auto watch = std::make_shared<body_watch>();
+  const auto cancellation = std::make_shared<asio::cancellation_signal>();
   asio::cancellation_slot from = before.slot();
   if (from.is_connected())
-    from.assign([strand, watch](asio::cancellation_type type) {
-      asio::dispatch(strand, [watch, type] {
-        watch->is_cancelled = true;
-        watch->cancels_body.emit(type);
-      });
+    from.assign([strand, cancellation](asio::cancellation_type type) {
+      asio::dispatch(strand, [cancellation, type] { cancellation->emit(type); });
     });
-  asio::awaitable<void> run = run_with_slot(std::move(held), std::move(body), watch, strand);
-  auto [failure] =
-      co_await asio::co_spawn(strand, std::move(run),
-                              asio::bind_cancellation_slot(asio::cancellation_slot(), asio::as_tuple(asio::use_awaitable)));
+  asio::awaitable<void> run = run_with_slot(std::move(held), std::move(body));
+  auto [failure] = co_await asio::co_spawn(
+      strand, std::move(run), asio::bind_cancellation_slot(cancellation->slot(), asio::as_tuple(asio::use_awaitable)));
   from.clear();
   if (failure) std::rethrow_exception(failure);
 }
@@ -153,8 +173,8 @@ constexpr void check_body() {
 /// If the body ends: the slot is released. If the body has thrown, its exception is rethrown after the release. A
 /// failed release is not reported; in this case the slot is free when its session ends.
 ///
-/// If the body releases the slot itself, or moves it out: the body goes on. Only a loss ends it, also that of a slot that
-/// it has moved out.
+/// If the body releases the slot itself, or moves it out: the body is not cancelled. If the body has moved the slot out
+/// and the slot is lost while the body runs, the body is cancelled.
 ///
 /// If the slot is lost: the body is cancelled (terminal). When the body has ended, `slot_lost_error` is thrown with the
 /// reason, no matter how the body ended. Until then nobody else gets the slot, so one body has ended before the next

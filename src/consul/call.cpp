@@ -23,12 +23,12 @@ public:
   explicit target(std::string_view path) : text_(path) {}
 
   target& key(std::string_view k) {
-    leads_away_ = leads_away_ || net::has_dot_segment(k);
+    has_dot_segment_ = has_dot_segment_ || net::has_dot_segment(k);
     append_encoded_key(text_, k);
     return *this;
   }
   target& segment(std::string_view s) {
-    leads_away_ = leads_away_ || net::has_dot_segment(s);
+    has_dot_segment_ = has_dot_segment_ || net::has_dot_segment(s);
     net::append_encoded(text_, s);
     return *this;
   }
@@ -53,13 +53,13 @@ public:
   }
 
   const std::string& text() const noexcept { return text_; }
-  /// Whether a proxy could make another path of this one.
-  bool leads_away() const noexcept { return leads_away_; }
+  /// Whether a key or a name in the path has a segment "." or "..".
+  bool has_dot_segment() const noexcept { return has_dot_segment_; }
 
 private:
   std::string text_;
   char separator_ = '?';
-  bool leads_away_ = false;
+  bool has_dot_segment_ = false;
 };
 
 call start_call(const call_settings& settings, request_kind kind, std::string_view name, std::string key,
@@ -123,7 +123,7 @@ void finish_call(call& c, const call_settings& settings, std::string_view method
   if (!settings.datacenter.empty()) where.parameter("dc", settings.datacenter);
   if (!settings.consul_namespace.empty()) where.parameter("ns", settings.consul_namespace);
   if (!settings.partition.empty()) where.parameter("partition", settings.partition);
-  if (where.leads_away()) {
+  if (where.has_dot_segment()) {
     c.refused = error::bad_request;
     c.refused_for = "a segment \".\" or \"..\" in a key or a name";
   }

@@ -28,9 +28,7 @@ public:
   // the initiating function still runs.
   void complete(outcome ended) override {
     if (ended.code()) results_ = {};
-    std::apply(
-        [&](Results&... results) { waiting_->ends(std::move(ended), std::move(results)...); },
-        results_);
+    std::apply([&](Results&... results) { waiting_->set_result(std::move(ended), std::move(results)...); }, results_);
     const bool on_strand = waiting_->is_on_strand;
     if (on_strand && has_left()) return holdfast::detail::call_handler(waiting_.take());
     const posting_executor home(on_strand ? strand_of(owner()) : executor_of(owner()));

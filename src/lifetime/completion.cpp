@@ -10,19 +10,18 @@ namespace holdfast::detail {
 
 namespace {
 
-/// Where this thread puts what it drops. Null if it destroys that at once.
+/// The list of the outermost `dropping_later` of this thread. Null without one.
 thread_local operation_list* dropped = nullptr;
 
 }  // namespace
 
-dropping_later::dropping_later() noexcept : is_first_(dropped == nullptr) {
-  if (is_first_) dropped = &kept_;
+dropping_later::dropping_later() noexcept : is_outermost_(dropped == nullptr) {
+  if (is_outermost_) dropped = &kept_;
 }
 
 dropping_later::~dropping_later() {
-  if (!is_first_) return;
-  while (const operation_ptr each = kept_.pop()) {
-  }  // to destroy one may add others
+  if (!is_outermost_) return;
+  while (!kept_.empty()) kept_.pop();  // destroying an operation may add others
   dropped = nullptr;
 }
 
@@ -36,9 +35,7 @@ void arrival::go_elsewhere(operation_ptr which) {
   asio::dispatch(asio::bind_executor(std::move(*to), arrival(std::move(which))));
 }
 
-void post_to_system(operation_ptr ended) {
-  asio::post(asio::system_executor(), arrival(std::move(ended)));
-}
+void post_to_system(operation_ptr ended) { asio::post(asio::system_executor(), arrival(std::move(ended))); }
 
 void complete_immediately([[maybe_unused]] operation_ptr ended) {
 #if BOOST_VERSION >= 108200

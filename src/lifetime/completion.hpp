@@ -19,11 +19,12 @@
 
 namespace holdfast::detail {
 
-/// Destroys an operation whose handler will not be called. The handler may own a slot; to release it may end other
-/// operations, whose handlers may not be called, either. These are destroyed by the same call, one after the other.
+/// Destroys an operation without calling its handler. The handler may own a slot. Releasing that slot may complete
+/// other operations, and their executors may throw, too. The outermost call then destroys these operations one after
+/// the other, so that the calls do not nest.
 HOLDFAST_INTERNAL void drop(operation_ptr which) noexcept;
 
-/// Operations in a row. Nothing here can fail.
+/// A queue of operations. It allocates nothing, and no function of it can fail.
 class operation_list {
 public:
   operation_list() = default;
@@ -53,7 +54,8 @@ private:
   operation* last_ = nullptr;  ///< valid unless the list is empty
 };
 
-/// While this object lives, the operations that this thread drops are kept. Its destructor destroys them.
+/// Delays `drop` on this thread: the outermost object of this class keeps the dropped operations, and its destructor
+/// destroys them.
 class HOLDFAST_INTERNAL dropping_later {
 public:
   dropping_later() noexcept;
@@ -63,11 +65,11 @@ public:
 
 private:
   operation_list kept_{};
-  const bool is_first_;  ///< of this thread
+  const bool is_outermost_;
 };
 
-/// A function for an executor: it calls the handler of an operation that has ended, on the handler's executor. If it is
-/// destroyed before, the operation is dropped.
+/// A function object that is posted to an executor. It calls the handler of a completed operation on the handler's
+/// executor. If it is destroyed without being called, it drops the operation.
 class arrival {
 public:
   explicit arrival(operation_ptr which) noexcept : which_(std::move(which)) {}
@@ -87,7 +89,7 @@ private:
   operation_ptr which_;
 };
 
-/// Gives the room of an operation to the executor that the operation is posted to.
+/// An allocator that provides the room of one operation. The executor that the operation is posted to uses it.
 template <class T>
 class room_allocator {
 public:
@@ -128,11 +130,11 @@ public:
 
   const asio::any_io_executor& get() const noexcept { return never_; }
 
-  /// Whether `post` cannot fail, and runs and destroys nothing that is the user's, so that it may be called under a lock.
-  /// This is so for the executor of an io_context, because the operation has room for the post.
-  bool is_harmless() const noexcept { return io_.has_value(); }
-  /// Posts an operation that has ended. An executor that is not of an io_context stays type-erased; if it throws, the
-  /// operation is dropped.
+  /// True for the executor of an io_context. There `post` cannot fail, because the operation has room for it, and it
+  /// neither calls nor destroys an object of the user. So it may be called under a lock.
+  bool is_safe_under_lock() const noexcept { return io_.has_value(); }
+  /// Posts a completed operation. An executor that is not an io_context's stays type-erased. If it throws, the
+  /// operation is dropped, and the exception is passed on.
   void post(operation_ptr ended) const {
     if (io_) {
       const room_allocator<std::byte> room(*ended);
@@ -156,7 +158,7 @@ private:
 /// `complete_immediately`.
 template <class... Results, class... Given>
 void post_completion(const posting_executor& home, pending<Results...>&& waiting, outcome&& ended, Given&&... results) {
-  waiting->ends(std::move(ended), std::forward<Given>(results)...);
+  waiting->set_result(std::move(ended), std::forward<Given>(results)...);
   home.post(waiting.take());
 }
 
@@ -164,9 +166,7 @@ void post_completion(const posting_executor& home, pending<Results...>&& waiting
 template <class Function>
 class posted_function final : public operation {
 public:
-  static operation_ptr make(Function function) {
-    return operation_ptr(new posted_function(std::move(function)));
-  }
+  static operation_ptr make(Function function) { return operation_ptr(new posted_function(std::move(function))); }
 
 private:
   explicit posted_function(Function function) : operation(&act), function_(std::move(function)) {}

@@ -78,26 +78,31 @@ using protocol::core_event;
 namespace action = protocol::action;
 namespace event = protocol::event;
 using protocol::failure;
-using no_answer = std::optional<core_event>;
+using maybe_answer = std::optional<core_event>;
 
 // The function that could not make a request may have moved its strings out, but not its numbers.
-no_answer answer_to(const action::create_session& a, failure why) {
+maybe_answer answer_to(const action::create_session& a, failure why) {
   return event::session_created{a.member, {}, std::move(why)};
 }
-no_answer answer_to(const action::register_node&, failure why) { return event::node_registered{std::move(why)}; }
-no_answer answer_to(const action::renew_session& a, failure why) {
+maybe_answer answer_to(const action::register_node&, failure why) { return event::node_registered{std::move(why)}; }
+maybe_answer answer_to(const action::renew_session& a, failure why) {
   return event::session_renewed{a.member, event::renewal::failed, std::move(why)};
 }
-no_answer answer_to(const action::destroy_session& a, failure) { return event::session_destroyed{a.session, false}; }
-no_answer answer_to(const action::send_txn& a, failure why) {
-  return event::txn_done{a.id, event::outcome::not_sent, {}, {}, std::move(why)};
+maybe_answer answer_to(const action::destroy_session& a, failure) { return event::session_destroyed{a.session, false}; }
+maybe_answer answer_to(const action::send_txn& a, failure why) {
+  return event::txn_done{a.id, event::outcome::unknown, {}, {}, std::move(why)};
 }
-no_answer answer_to(const action::list_prefix& a, failure why) {
+maybe_answer answer_to(const action::list_prefix& a, failure why) {
   return event::prefix_listed{a.id, {}, 0, std::move(why)};
 }
-no_answer answer_to(const action::watch_key& a, failure why) { return event::key_watched{a.id, {}, std::move(why)}; }
-no_answer answer_to(const action::read_node& a, failure why) { return event::node_seen{a.id, 0, std::move(why)}; }
-no_answer answer_to(const auto&, const failure&) { return {}; }
+maybe_answer answer_to(const action::watch_key& a, failure why) { return event::key_watched{a.id, {}, std::move(why)}; }
+maybe_answer answer_to(const action::read_node& a, failure why) { return event::node_seen{a.id, 0, std::move(why)}; }
+maybe_answer answer_to(const action::stop_watch&, const failure&) { return {}; }
+maybe_answer answer_to(const key_question&, const failure&) { return {}; }
+maybe_answer answer_to(const prefix_question&, const failure&) { return {}; }
+maybe_answer answer_to(const write_question&, const failure&) { return {}; }
+maybe_answer answer_to(const end_question&, const failure&) { return {}; }
+maybe_answer answer_to(const stop_reads&, const failure&) { return {}; }
 
 }  // namespace
 

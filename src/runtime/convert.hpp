@@ -35,8 +35,9 @@ protocol::event::node_seen node_seen(protocol::request_id id, const error_code& 
                                      const consul::answer<std::optional<consul::catalog_node>>& answer,
                                      diagnostics details);
 protocol::event::renewal renewal(const error_code& ec);
-/// The answer to a request that could not be made, because memory ran out or the executor has thrown. Empty if the
-/// request gets no answer: the handler of a question was destroyed.
+/// The answer to a request whose `make` has thrown, because memory ran out or the executor has thrown. The executor may
+/// have accepted the request before, so the outcome of a write is unknown. Empty if the request gets no answer. The
+/// handler of a question has been destroyed by the exception.
 std::optional<protocol::core_event> not_made(const store_request& request, protocol::failure why);
 
 }  // namespace holdfast::runtime

@@ -147,9 +147,9 @@ void driver::make_requests(std::unique_lock<std::mutex>& lock) {
   lock.lock();
 }
 
-/// A request that cannot be made has failed without an effect, so the core tries again later.
+/// If the store throws, the core gets a failure with an unknown outcome. The core tries again later.
 void driver::make_request(runtime::store_request&& request, const std::shared_ptr<driver>& sink) {
-  protocol::failure why{error::too_busy, {}};
+  protocol::failure why{error::connection_lost, {}};
   try {
     return store_->make(std::move(request), sink);
   } catch (const std::exception& thrown) {

@@ -5,6 +5,7 @@
 #include <ostream>
 #include <utility>
 
+#include "lifetime/completion.hpp"
 #include "runtime/boot_clock.hpp"
 #include "runtime/hold_impl.hpp"
 #include "runtime/shell.hpp"

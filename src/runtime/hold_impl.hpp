@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <holdfast/detail/operation.hpp>
 #include <holdfast/hold.hpp>
 #include <memory>
 #include <mutex>
@@ -12,7 +13,6 @@
 #include <stop_token>
 #include <utility>
 
-#include "lifetime/completion.hpp"
 #include "lifetime/process_mark.hpp"
 #include "protocol/base/transitions.hpp"
 #include "protocol/core/events.hpp"
@@ -58,8 +58,9 @@ public:
   /// Returns false if the slot is lost, because a reader found that its lease had expired. The caller must then report
   /// the loss.
   bool update(protocol::time_point deadline, bool suspect) noexcept;
-  /// Marks the slot as lost. The caller must post the result, which calls the user's stop callbacks, unless the execution
-  /// context is being destroyed. Null if no stop token was requested, or if the slot was released before.
+  /// Marks the slot as lost. Returns an operation that requests the stop. The caller must post it, because that runs
+  /// the user's stop callbacks; if the execution context is being destroyed, the caller drops it. Null if no stop token
+  /// was requested, or if the slot was released before.
   operation_ptr lose(loss_reason reason, std::unique_ptr<const diagnostics> why = nullptr) noexcept;
   diagnostics loss_details() const;
   void revoke() noexcept { revoked_.store(true, std::memory_order_release); }

@@ -28,17 +28,17 @@ void shell::make_all_requests(std::unique_lock<std::mutex> lock) {
   lock.unlock();  // before `self` is destroyed
 }
 
-/// Posts the operations that have ended, and makes the queued requests, with the mutex unlocked. An executor may throw
-/// or call what is the user's; so may a handler that is destroyed because its executor has thrown.
+/// Posts the completed operations and makes the queued requests, with the mutex unlocked. An executor may throw, and
+/// then the operation is dropped. The destructor of its handler may use this lock.
 void shell::finish(std::unique_lock<std::mutex> lock) {
   const dropping_later later;
   const auto self = shared_from_this();  // maybe the last reference at the end of this function
-  if (!ended_.empty() || has_spare_work()) {
-    operation_list ended = std::move(ended_);
+  if (!completed_.empty() || has_spare_work()) {
+    operation_list completed = std::move(completed_);
     asio::any_io_executor spare = has_spare_work() ? std::exchange(work_, {}) : asio::any_io_executor();
     ++posting_;
     lock.unlock();
-    while (operation_ptr each = ended.pop()) post(std::move(each));
+    while (operation_ptr each = completed.pop()) post(std::move(each));
     spare = {};
     lock.lock();
     if (--posting_ == 0) made_.notify_all();
@@ -47,7 +47,8 @@ void shell::finish(std::unique_lock<std::mutex> lock) {
   lock.unlock();  // before `self` is destroyed
 }
 
-/// If the executor throws, the operation is dropped: there is nobody whom the exception could tell anything.
+/// If the executor throws, the operation is dropped. The exception is ignored: the caller is any user of the lock, and
+/// has nothing to do with this operation.
 void shell::post(operation_ptr ended) noexcept {
   try {
     if (ended->is_on_strand)
@@ -115,8 +116,8 @@ std::optional<std::uint64_t> shell::place_in_queue() noexcept {
 // context's shutdown did with the pending ones. A variable that receives an object under the lock is declared before
 // the lock, so that the object is destroyed after the mutex has been unlocked.
 
-/// Installs a canceller in the cancellation slot of the operation's handler. The caller sets its key under the lock. Null if the handler
-/// cannot be cancelled.
+/// Installs a canceller in the cancellation slot of the operation's handler. The caller sets its key under the lock.
+/// Null if the handler cannot be cancelled.
 template <class Key>
 shell::canceller<Key>* shell::on_cancel(const operation& begun) {
   auto slot = begun.cancellation_slot();
@@ -231,7 +232,7 @@ void shell::refuse(const protocol::failure& why, diagnostics* diag, pending<hold
       return complete(std::move(handler), runtime::outcome_of(protocol::failure(why), diag), hold());
     }
   }
-  handler->ends(runtime::outcome_of(protocol::failure(why), diag), hold());
+  handler->set_result(runtime::outcome_of(protocol::failure(why), diag), hold());
   complete_immediately(handler.take());
 }
 
@@ -405,7 +406,7 @@ template <class Function>
 void shell::post_to_strand(Function function) {
   operation_ptr posted = posted_function<Function>::make(std::move(function));
   posted->is_on_strand = true;
-  ended_.push(std::move(posted));
+  completed_.push(std::move(posted));
 }
 
 std::unique_ptr<shell::acquiring::extra> shell::trace_wait(const acquire_request& request,
@@ -460,7 +461,7 @@ void shell::trace_end(slot_in_use& its, loss_reason reason) {
 /// Takes the acquire from the queue, and posts its handler, or leaves it to the initiating function.
 void shell::complete_acquire(acquiring& waiting, outcome&& ended, hold&& result) {
   if (initiating_ && initiating_->ticket == waiting.ticket) {
-    waiting->ends(std::move(ended), std::move(result));
+    waiting->set_result(std::move(ended), std::move(result));
     initiating_->done = std::move(waiting);
     no_longer_pending();
   } else {
@@ -544,7 +545,8 @@ void shell::tell_lost(protocol::slot_id id, loss_reason reason, const diagnostic
   slot_in_use& at = slots_[index_of(id)];
   const std::shared_ptr<hold_impl> held = std::move(at.held);
   // The user's stop callbacks must not run under the lock.
-  if (operation_ptr stop = held->lose(reason, std::make_unique<const diagnostics>(why))) ended_.push(std::move(stop));
+  if (operation_ptr stop = held->lose(reason, std::make_unique<const diagnostics>(why)))
+    completed_.push(std::move(stop));
   if (held->reason() != loss_reason::none) reason = held->reason();  // else it was released meanwhile
   count_end(at, held->granted_at, now_);
   if (at.trace) trace_end(at, reason);

@@ -50,8 +50,8 @@ struct shell_options {
 /// events to the core, and the derived class returns the core's actions for users to `perform`. It decides nothing.
 ///
 /// A mutex guards the state, because a handoff takes less time than posting to a strand. While the mutex is locked, no
-/// handler is called or destroyed, and no request is made. Nothing is posted to an executor that is not an
-/// `io_context`'s, because that might throw.
+/// handler is called or destroyed, no request is made, and completions are posted only to the executor of an
+/// `io_context`: another executor may throw.
 ///
 /// Handles and pending operations keep the shell alive. A held slot and its shell keep each other alive until the slot
 /// is released or lost, or the execution context is destroyed.
@@ -220,10 +220,10 @@ private:
   template <class Function>
   void post_to_strand(Function function);
   void no_longer_pending() {
-    if (--pending_count_ == 0 && post_.is_harmless()) work_ = {};
+    if (--pending_count_ == 0 && post_.is_safe_under_lock()) work_ = {};
   }
   /// Whether the executor tracks work although no handler is pending.
-  bool has_spare_work() const noexcept { return pending_count_ == 0 && work_; }
+  bool has_spare_work() const noexcept { return !gone_ && pending_count_ == 0 && work_; }
 
   void schedule(protocol::time_point wake);
   void sleep();
@@ -259,7 +259,7 @@ private:
   posting_executor post_;           ///< the same
   asio::any_io_executor work_;      ///< tracks outstanding work while handlers are pending
   std::size_t pending_count_ = 0;   ///< the number of pending handlers
-  operation_list ended_{};          ///< to be posted when the mutex is unlocked; empty unless it is locked
+  operation_list completed_{};      ///< to be posted when the mutex is unlocked; empty while it is unlocked
   std::optional<asio::steady_timer> timer_;
 
   protocol::time_point now_{};  ///< of the last step
@@ -285,17 +285,17 @@ private:
 /// The name of the lock. Empty without a shell.
 HOLDFAST_INTERNAL const std::string& name_of(const std::shared_ptr<shell>& impl) noexcept;
 
-/// Locks the shell's mutex. The destructor unlocks it, posts what is left to be posted, and makes the
-/// requests that were queued meanwhile, unless another thread is making requests. That thread then makes these, too. If
-/// the object converts to false, the caller must do nothing: either the context has been destroyed, or this is a child of
-/// fork(), where the mutex is not locked at all.
+/// Locks the shell's mutex. The destructor unlocks it, posts the completed operations, and makes the requests that were
+/// queued meanwhile, unless another thread is making requests. That thread then makes these, too. If the object
+/// converts to false, the caller must do nothing: either the context has been destroyed, or this is a child of fork(),
+/// where the mutex is not locked at all.
 class shell::locked {
 public:
   explicit locked(shell& of) : of_(of), lock_(of.process().is_foreign() ? lock() : lock(of.mutex_)) {}
   locked(const locked&) = delete;
   locked& operator=(const locked&) = delete;
   ~locked() {
-    if (lock_ && (!of_.ended_.empty() || of_.has_spare_work() || (of_.has_requests() && !of_.makes_requests_)))
+    if (lock_ && (!of_.completed_.empty() || of_.has_spare_work() || (of_.has_requests() && !of_.makes_requests_)))
       of_.finish(std::move(lock_));
   }
   explicit operator bool() const noexcept { return lock_ && !of_.gone_; }
@@ -308,11 +308,11 @@ private:
 
 template <class... Results, class... Given>
 void shell::complete(pending<Results...>&& waiting, outcome&& ended, Given&&... results) {
-  waiting->ends(std::move(ended), std::forward<Given>(results)...);
-  if (post_.is_harmless())
+  waiting->set_result(std::move(ended), std::forward<Given>(results)...);
+  if (post_.is_safe_under_lock())
     post_.post(waiting.take());
   else
-    ended_.push(waiting.take());
+    completed_.push(waiting.take());
   no_longer_pending();
 }
 

@@ -25,8 +25,8 @@ namespace holdfast::runtime {
 
 namespace asio = boost::asio;
 
-/// A pending operation of `spawn_for`. Its handler may run on another context, after that of the strand has been
-/// destroyed. So it leaves the strand's context before.
+/// A pending operation of `spawn_for`. Its handler may run on another context, when the strand's context has already
+/// been destroyed. So the operation releases everything of the strand's context before its handler is posted.
 template <class Strand, class Tell, class... Results>
 class running {
 public:
@@ -35,7 +35,7 @@ public:
 
   asio::cancellation_slot slot() noexcept { return stop_.slot(); }
 
-  /// May be called on any thread, with the owner.
+  /// Cancels the coroutine. `self` owns this object. May be called on any thread.
   void cancel(const std::shared_ptr<running>& self) {
     const std::lock_guard lock(mutex_);
     cancelled_ = true;
@@ -45,14 +45,14 @@ public:
       if (const auto still = weak.lock()) still->stop_.emit(asio::cancellation_type::terminal);
     });
   }
-  /// To be called on the strand, or while its context is being destroyed.
+  /// Releases the strand. To be called on the strand, or while its context is being destroyed.
   void leave() noexcept {
-    stop_.slot().clear();  // it has an executor, too
+    stop_.slot().clear();  // the handler in this slot has a copy of the strand
     const std::lock_guard lock(mutex_);
     strand_.reset();
   }
-  /// Calls the handler. A cancellation before this replaces a success, because a user's `||` would drop a result that
-  /// comes second.
+  /// Calls the handler. If the operation was cancelled before, a success becomes operation_aborted, because a user's
+  /// `||` would drop a result that comes second.
   void deliver(outcome ended, Results... results) {
     if (!ended.code() && cancelled_) {
       ended = error_code(asio::error::operation_aborted);
@@ -60,7 +60,7 @@ public:
     }
     (*tell_)(ended.code(), results...);
     tell_.reset();
-    waiting_->ends(std::move(ended), std::move(results)...);
+    waiting_->set_result(std::move(ended), std::move(results)...);
     detail::call_handler(waiting_.take());
   }
 
@@ -73,7 +73,7 @@ private:
   std::atomic<bool> cancelled_{false};
 };
 
-/// Calls `leave` when the coroutine has ended, or has been destroyed.
+/// Calls `leave` when the coroutine has completed or has been destroyed.
 template <class Running>
 class leaving {
 public:
@@ -106,18 +106,16 @@ template <cancels What = cancels::operation, class Strand, class Awaitable, clas
 void spawn_for(const asio::any_io_executor& home, Strand strand, Awaitable body, detail::pending<Results...>&& waiting,
                Tell tell = {}) {
   using own = running<Strand, Tell, Results...>;
-  detail::pending<Results...> delivered;
   asio::cancellation_slot stop = waiting->cancellation_slot();
-  const bool is_on_strand = waiting->is_on_strand;
   auto elsewhere = std::move(waiting->elsewhere);
   const auto op = std::make_shared<own>(strand, std::move(waiting), std::move(tell));
   auto deliver = [op](outcome ended, Results... results) { op->deliver(std::move(ended), std::move(results)...); };
-  delivered.begin(std::move(deliver), is_on_strand, std::move(elsewhere));
+  detail::pending<Results...> delivered(std::move(deliver), std::move(elsewhere));
   auto done = [leaves = leaving<own>(op), home = asio::any_io_executor(home), delivered = std::move(delivered)](
                   const std::exception_ptr& thrown, std::tuple<outcome, Results...> ended) mutable {
     if (thrown) std::get<outcome>(ended) = outcome_of(thrown);
     leaves.now();
-    std::apply([&](auto&... each) { delivered->ends(std::move(each)...); }, ended);
+    std::apply([&](auto&... each) { delivered->set_result(std::move(each)...); }, ended);
     const detail::posting_executor to(std::exchange(home, {}));
     to.post(delivered.take());
   };

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: BSL-1.0
 
 #include <boost/asio/error.hpp>
-#include <boost/asio/post.hpp>
 #include <holdfast/with_slot.hpp>
 #include <string>
 #include <utility>
@@ -32,24 +31,6 @@ void detail::throw_lost(loss_reason reason, const diagnostics& details, const st
   } catch (...) {
     std::throw_with_nested(slot_lost_error(reason, details));
   }
-}
-
-detail::loss_handler::~loss_handler() {
-  if (!watch_) return;
-  try {
-    asio::post(strand_, [watch = watch_] {
-      watch->reason = loss_reason::closed;
-      watch->cancels_body.emit(asio::cancellation_type::terminal);
-    });
-  } catch (...) {  // nothing can be posted there, so nothing can cancel the body
-  }
-}
-
-void detail::loss_handler::operator()(const error_code&, loss_reason reason) {
-  const auto watch = std::move(watch_);
-  if (reason == loss_reason::none) return;  // the slot was released, or the body has ended
-  watch->reason = reason;
-  watch->cancels_body.emit(asio::cancellation_type::terminal);
 }
 
 }  // namespace holdfast

@@ -166,4 +166,35 @@ BOOST_AUTO_TEST_CASE(the_context_of_the_client_goes_first) {
   BOOST_TEST(!finished);
 }
 
+// A handler that was still pending at the client would refer to a context that is destroyed.
+BOOST_AUTO_TEST_CASE(nothing_is_pending_when_it_returns) {
+  std::optional<asio::io_context> app(std::in_place, 1);
+  asio::io_context own(1);
+  const local_store store(own);
+  semaphore sem(store, options());
+  slot mine;
+  auto body = [&](slot& its) -> asio::awaitable<void> {
+    mine = std::move(its);
+    co_return;
+  };
+  bool returned = false;
+  auto work = [&]() -> asio::awaitable<void> { co_await with_slot(sem, body); };
+  asio::co_spawn(*app, work, [&](const std::exception_ptr& failure) {
+    BOOST_TEST(!failure);
+    returned = true;
+  });
+  while (!returned) {
+    own.restart();
+    own.poll_one();
+    app->restart();
+    app->poll_one();
+  }
+  app.reset();
+  mine = {};
+  bool closed = false;
+  sem.close([&](error_code) { closed = true; });
+  own.restart();
+  while (!closed) BOOST_REQUIRE(own.run_one_for(test::scaled(60s)) == 1u);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The holdfast authors
 // SPDX-License-Identifier: BSL-1.0
 
-// A client on one context, and handlers on another. doc/reference/contexts.md says in which order they may be destroyed.
+// A client on one context, and handlers on another. doc/reference/contexts.md says in which order two contexts may be
+// destroyed.
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
@@ -29,6 +30,7 @@
 #include <ostream>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "support/async.hpp"
 
@@ -40,7 +42,7 @@ using namespace holdfast;
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
 
-/// An executor of a context. It notes that something was passed on to it.
+/// An executor of a context. It notes that a function was passed on to it.
 class noting_executor {
 public:
   noting_executor(asio::any_io_executor usual, bool& passed_on) : usual_(std::move(usual)), passed_on_(&passed_on) {}
@@ -63,7 +65,7 @@ private:
   bool* passed_on_;
 };
 
-/// The contexts, and what is made on the client's. All handles outlive both contexts.
+/// Two contexts, and handles that belong to the client's. All handles outlive both contexts.
 struct world {
   testing::server fake;
   bool passed_on = false;
@@ -94,8 +96,8 @@ struct world {
 
   /// A handler that runs on the other context, and can be cancelled.
   auto there() {
-    return asio::bind_cancellation_slot(
-        stop.slot(), asio::bind_executor(noting_executor(app->get_executor(), passed_on), [this](auto&&...) { ++called; }));
+    const noting_executor executor(app->get_executor(), passed_on);
+    return asio::bind_cancellation_slot(stop.slot(), asio::bind_executor(executor, [this](auto&&...) { ++called; }));
   }
   /// Runs the client's context until the handler has been passed on.
   void run_until_passed_on() {
@@ -126,7 +128,7 @@ struct world {
 struct operation {
   const char* name;
   void (*begin)(world&);
-  bool waits = false;  ///< it completes only if something happens
+  bool waits = false;  ///< it completes only after an event
   bool only_on_consul = false;
 };
 std::ostream& operator<<(std::ostream& out, const operation& which) { return out << which.name; }
@@ -162,57 +164,67 @@ constexpr operation operations[] = {
     {"put", [](world& w) { w.client.put("k", "v", w.there()); }, false, true},
 };
 
+/// An operation on one of the two kinds of stores.
+struct scene {
+  operation what;
+  bool on_consul;
+};
+std::ostream& operator<<(std::ostream& out, const scene& of) {
+  return out << of.what << (of.on_consul ? " on Consul" : " on a local store");
+}
+
+std::vector<scene> scenes(bool also_those_that_wait) {
+  std::vector<scene> all;
+  for (const operation& each : operations)
+    for (const bool on_consul : {false, true})
+      if ((also_those_that_wait || !each.waits) && (on_consul || !each.only_on_consul))
+        all.push_back({each, on_consul});
+  return all;
+}
+
+/// Begins the operation, and calls `then` when the handler has been passed on to its context.
+template <class Then>
+void when_passed_on(const scene& of, Then then) {
+  world w(of.on_consul);
+  of.what.begin(w);
+  w.run_until_passed_on();
+  then(w);
+}
+
+namespace data = boost::unit_test::data;
+
 }  // namespace
 
-BOOST_DATA_TEST_CASE(the_handler_waits_on_its_context_when_that_of_the_client_goes,
-                     boost::unit_test::data::make(operations) * boost::unit_test::data::make({false, true}), what,
-                     on_consul) {
-  BOOST_TEST(true);
-  if (what.waits || (what.only_on_consul && !on_consul)) return;
-  world w(on_consul);
-  what.begin(w);
-  w.run_until_passed_on();
-  w.own.reset();
-  BOOST_TEST(w.called == 0);
-  w.app->run_for(test::scaled(60s));
-  BOOST_TEST(w.called == 1);
+BOOST_DATA_TEST_CASE(the_context_of_the_client_goes_before_the_handler_runs, data::make(scenes(false)), of) {
+  when_passed_on(of, [](world& w) {
+    w.own.reset();
+    BOOST_TEST(w.called == 0);
+    w.app->run_for(test::scaled(60s));
+    BOOST_TEST(w.called == 1);
+  });
 }
 
-BOOST_DATA_TEST_CASE(and_is_cancelled_before_it_runs,
-                     boost::unit_test::data::make(operations) * boost::unit_test::data::make({false, true}), what,
-                     on_consul) {
-  BOOST_TEST(true);
-  if (what.waits || (what.only_on_consul && !on_consul)) return;
-  world w(on_consul);
-  what.begin(w);
-  w.run_until_passed_on();
-  w.own.reset();
-  w.stop.emit(asio::cancellation_type::terminal);
-  w.app->run_for(test::scaled(60s));
-  BOOST_TEST(w.called == 1);
+BOOST_DATA_TEST_CASE(and_the_operation_is_cancelled_after_that, data::make(scenes(false)), of) {
+  when_passed_on(of, [](world& w) {
+    w.own.reset();
+    w.stop.emit(asio::cancellation_type::terminal);
+    w.app->run_for(test::scaled(60s));
+    BOOST_TEST(w.called == 1);
+  });
 }
 
-BOOST_DATA_TEST_CASE(the_context_of_the_handler_goes_first,
-                     boost::unit_test::data::make(operations) * boost::unit_test::data::make({false, true}), what,
-                     on_consul) {
-  BOOST_TEST(true);
-  if (what.waits || (what.only_on_consul && !on_consul)) return;
-  world w(on_consul);
-  what.begin(w);
-  w.run_until_passed_on();
-  w.app.reset();
-  BOOST_TEST(w.called == 0);
-  w.own->poll();
-  w.own.reset();
+BOOST_DATA_TEST_CASE(the_context_of_the_handler_goes_first, data::make(scenes(false)), of) {
+  when_passed_on(of, [](world& w) {
+    w.app.reset();
+    BOOST_TEST(w.called == 0);
+    w.own->poll();
+    w.own.reset();
+  });
 }
 
-BOOST_DATA_TEST_CASE(the_operation_is_pending_when_the_context_of_the_client_goes,
-                     boost::unit_test::data::make(operations) * boost::unit_test::data::make({false, true}), what,
-                     on_consul) {
-  BOOST_TEST(true);
-  if (what.only_on_consul && !on_consul) return;
-  world w(on_consul);
-  what.begin(w);
+BOOST_DATA_TEST_CASE(the_context_of_the_client_goes_while_the_operation_is_pending, data::make(scenes(true)), of) {
+  world w(of.on_consul);
+  of.what.begin(w);
   w.own.reset();
   w.stop.emit(asio::cancellation_type::terminal);
   w.app->poll();

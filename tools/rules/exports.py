@@ -22,15 +22,16 @@ CALLED = {
     "holdfast": """was_built_with detail::outcome detail::executor_of detail::impl_of detail::slot_impl_of detail::throw_lost
         detail::start_acquire detail::start_close detail::start_command detail::start_try_lock detail::start_release
         detail::start_wait_lost detail::start_wait_revoked detail::start_campaign detail::start_proclaim detail::start_next
-        detail::make_verification detail::start_verify detail::start_sequencer
+        detail::make_verification detail::start_verify detail::start_sequencer detail::post_to_system
         consul::detail::start consul::detail::executor_of consul::detail::strand_of""".split(),
     "holdfast_rabbitmq": "rabbitmq::detail::executor_of rabbitmq::detail::impl_of rabbitmq::detail::start_command".split(),
 }
 # The parts of libholdfast that its sister libraries use: HOLDFAST_INTERNAL marks them. A class stands for all its members.
 SHARED = {
-    "holdfast": """detail::shell lifetime::context_hook lifetime::event_log lifetime::process_mark
+    "holdfast": """detail::shell detail::arrival detail::complete_immediately detail::drop detail::dropping_later
+        detail::name_of lifetime::context_hook lifetime::event_log lifetime::process_mark
         platform::boot_time platform::coarse_time platform::open platform::process_id
-        net::address::authority net::append_encoded net::certificate_name net::is_scheme net::is_unreserved
+        net::address::authority net::append_encoded net::certificate_name net::has_dot_segment net::is_scheme net::is_unreserved
         net::make_tls_client net::name_lookup net::parse_authority net::percent_decoded net::resolve net::secret_in_file
         net::tls_client net::tls_stream
         consul::detail::append_base64 consul::detail::decode_base64 consul::detail::format_request

@@ -119,21 +119,22 @@ struct calling {
 
 /// The error of an operation of an empty handle.
 template <class Impl>
-inline constexpr error when_empty = error::closed;
+inline constexpr error error_if_empty = error::closed;
 template <>
-inline constexpr error when_empty<hold_impl> = error::not_held;
+inline constexpr error error_if_empty<hold_impl> = error::not_held;
 template <>
-inline constexpr error when_empty<slot_impl> = error::not_held;
+inline constexpr error error_if_empty<slot_impl> = error::not_held;
 
 /// The initiation of an operation of this library. When it is called, it passes the implementation object and the
 /// handler to `start`. It is not an aggregate, because g++ 12 destroys aggregate temporaries in a co_await expression
 /// twice. `executor_of(impl)` is the executor of the implementation, and `strand_of(impl)`, if there is one, its
 /// strand.
 ///
-/// The operation of an empty handle completes with `when_empty`. The empty handle has no executor, so the completion is
-/// posted to the handler's own executor, or to `system_executor` if it has none. Unless that executor cannot post, it is
-/// not posted through another thread first: that thread would keep the handler's executor, and perhaps its context, alive
-/// for a moment longer than the handler.
+/// The operation of an empty handle completes with `error_if_empty`. The empty handle has no executor, so the
+/// completion is posted to the handler's own executor, or to `system_executor` if it has none. If the handler's
+/// executor has only `execute`, which may call the handler at once, the completion is first posted to
+/// `system_executor`. Other completions do not take this way: the thread there would keep the handler's executor, and
+/// perhaps its context, alive for a moment longer than the handler.
 template <class Impl, class Start, class... Results>
 class initiation {
 public:
@@ -166,13 +167,14 @@ private:
   [[gnu::cold]] static void answer(Handler&& handler) {
     auto executor = asio::get_associated_executor(handler, asio::system_executor());
     using own = decltype(executor);
-    constexpr error ec = when_empty<std::remove_const_t<Impl>>;
+    constexpr error ec = error_if_empty<std::remove_const_t<Impl>>;
     if constexpr (asio::can_require_v<own, asio::execution::blocking_t::never_t>) {
       asio::post(asio::bind_executor(std::move(executor), asio::append(receiving(std::forward<Handler>(handler)),
                                                                        make_error_code(ec), Results()...)));
     } else {
-      pending<Results...> waiting(receiving(std::forward<Handler>(handler)), asio::system_executor());
-      waiting->ends(make_error_code(ec), Results()...);
+      pending<Results...> waiting(receiving(std::forward<Handler>(handler)),
+                                  asio::any_io_executor(asio::system_executor()));
+      waiting->set_result(make_error_code(ec), Results()...);
       post_to_system(waiting.take());
     }
   }

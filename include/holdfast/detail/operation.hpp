@@ -90,9 +90,9 @@ template <class Executor>
 
 struct destroy_operation;
 
-/// An operation that a user has begun, with its type-erased handler. All that its completion needs is allocated when it
-/// begins: room for the result, a link to other operations that have ended, and room for posting it. So an operation can
-/// be completed under a lock: that allocates nothing, and calls and destroys nothing that is the user's.
+/// A pending or completed operation, with its type-erased handler. All memory for its completion is allocated when the
+/// operation begins: for the result, for the link to other completed operations, and for posting. So an operation can
+/// be completed under a lock. That allocates nothing, and neither calls nor destroys an object of the user.
 class operation {
 public:
   operation(const operation&) = delete;
@@ -105,12 +105,12 @@ public:
   }
 
   operation* next = nullptr;  ///< in an `operation_list`
-  /// The executor of the handler, with tracked work. Null if it is the executor that the operation is posted to.
+  /// The executor of the handler, with tracked work. Null if the operation is posted to the handler's executor.
   std::unique_ptr<asio::any_completion_executor> elsewhere{};
 #if BOOST_VERSION >= 108200
   std::unique_ptr<immediate_executors> immediate{};  ///< null if the handler has no immediate executor
 #endif
-  bool is_on_strand = false;  ///< its executor is the strand, whose work keeps the context running
+  bool is_on_strand = false;  ///< the handler's executor is the strand, whose work keeps the context running
 
   /// Room for an entry in the queue of an executor. An executor that needs more allocates it.
   struct room {
@@ -144,14 +144,14 @@ inline void call_handler(operation_ptr which) {
   its.act_(its, operation::step::call, nullptr);
 }
 
-/// Posts an operation that has ended to the system's executor.
+/// Posts a completed operation to `system_executor`.
 HOLDFAST_EXPORT void post_to_system(operation_ptr ended);
 
 /// An operation with room for its result.
 template <class... Results>
 class operation_of : public operation {
 public:
-  void ends(outcome&& how, Results... results) {
+  void set_result(outcome&& how, Results... results) {
     ended_ = std::move(how);
     results_ = std::tuple<Results...>(std::move(results)...);
   }
@@ -164,12 +164,11 @@ protected:
   std::tuple<Results...> results_{};
 };
 
-/// Its memory comes from the handler's allocator.
+/// An operation with its handler. Its memory comes from the handler's allocator.
 template <class Handler, class... Results>
 class operation_with final : public operation_of<Results...> {
-  using allocator =
-      typename std::allocator_traits<asio::associated_allocator_t<Handler, asio::recycling_allocator<void>>>::
-          template rebind_alloc<operation_with>;
+  using allocator = typename std::allocator_traits<
+      asio::associated_allocator_t<Handler, asio::recycling_allocator<void>>>::template rebind_alloc<operation_with>;
   using memory = std::allocator_traits<allocator>;
   using base = operation_of<Results...>;
 
@@ -227,7 +226,6 @@ public:
   pending() = default;
   template <class Handler>
   pending(Handler&& handler, const asio::any_io_executor& home, const asio::any_io_executor* strand = nullptr) {
-    using own_handler = std::decay_t<Handler>;
     auto own = asio::get_associated_executor(handler, home);
     const bool is_on_strand = strand && is_same(own, *strand);
 #if BOOST_VERSION >= 108200
@@ -235,17 +233,19 @@ public:
 #endif
     std::unique_ptr<asio::any_completion_executor> elsewhere;
     if (!is_on_strand && !is_same(own, home)) elsewhere = tracked(std::move(own));
-    begin(own_handler(std::forward<Handler>(handler)), is_on_strand, std::move(elsewhere));
+    using own_handler = std::decay_t<Handler>;
+    it_.reset(operation_with<own_handler, Results...>::make(own_handler(std::forward<Handler>(handler))));
+    it_->is_on_strand = is_on_strand;
+    it_->elsewhere = std::move(elsewhere);
 #if BOOST_VERSION >= 108200
     it_->immediate = std::move(immediate);
 #endif
   }
 
-  /// As above, with what is known of the handler's executor.
+  /// For a handler that is called on `elsewhere`, or on the executor that the completion is posted to.
   template <class Handler>
-  void begin(Handler handler, bool is_on_strand, std::unique_ptr<asio::any_completion_executor> elsewhere) {
-    it_.reset(operation_with<Handler, Results...>::make(std::move(handler)));
-    it_->is_on_strand = is_on_strand;
+  pending(Handler handler, std::unique_ptr<asio::any_completion_executor> elsewhere)
+      : it_(operation_with<Handler, Results...>::make(std::move(handler))) {
     it_->elsewhere = std::move(elsewhere);
   }
 
