@@ -71,7 +71,8 @@ public:
       const asio::any_io_executor executor = std::move(executor_);
       asio::post(executor,
                  [handler = std::move(handler_)]() mutable { std::move(handler)(error_code(), loss_reason::closed); });
-    } catch (...) {  // the executor has thrown, so nothing can be called there
+      // NOLINTNEXTLINE(bugprone-empty-catch): the executor has thrown, so nothing can be called there
+    } catch (...) {
     }
   }
   void operator()(const error_code& ec, loss_reason reason) {

@@ -55,6 +55,7 @@ void shell::post(operation_ptr ended) noexcept {
       posting_executor(strand()).post(std::move(ended));
     else
       post_.post(std::move(ended));
+    // NOLINTNEXTLINE(bugprone-empty-catch): as said above
   } catch (...) {
   }
 }
@@ -107,7 +108,7 @@ lock_statistics shell::statistics() noexcept {
 std::optional<std::uint64_t> shell::place_in_queue() noexcept {
   const locked lock(*this);
   const auto known = lock && counts_->waiting.read() != 0 ? queue(0) : std::nullopt;
-  return known && known->place ? std::optional<std::uint64_t>(*known->place) : std::nullopt;
+  return known ? known->place : std::nullopt;
 }
 
 // ---- functions for any thread
@@ -208,7 +209,7 @@ void shell::describe_queue(const acquiring& waiting, std::optional<diagnostics::
   const std::optional<protocol::queue_state> known = queue(holders_max);
   if (!known) return;
   into = waiting.knows_queue() ? *waiting.rare->queue : diagnostics::queue_report();
-  if (known->place) into->place = *known->place;
+  if (known->place) into->place = known->place;
   into->held = known->held;
   for (const auto& [session, description, age] : known->holders) into->holders.push_back({session, description, age});
 }

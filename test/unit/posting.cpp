@@ -100,6 +100,7 @@ semaphore_options options() {
 
 struct fixture {
   long failures = 0;
+  bool is_exhausted = false;
   asio::io_context io{1};
   local_store store{asio::any_io_executor(fragile_executor(io.get_executor(), failures))};
   std::optional<semaphore> sem{std::in_place, store, options()};
@@ -183,7 +184,7 @@ BOOST_FIXTURE_TEST_CASE(an_allocator_that_is_exhausted_after_the_acquire_began, 
   const local_store usual{io};  // it posts to the io_context itself
   sem.emplace(usual, options());
   slot held = take();
-  bool is_exhausted = false, granted = false;
+  bool granted = false;
   sem->acquire(asio::bind_allocator(limited_allocator<void>(is_exhausted), [&](error_code ec, slot got) {
     BOOST_TEST(!ec);
     granted = got.held();
@@ -194,7 +195,7 @@ BOOST_FIXTURE_TEST_CASE(an_allocator_that_is_exhausted_after_the_acquire_began, 
 }
 
 BOOST_FIXTURE_TEST_CASE(an_allocator_that_is_exhausted_before, fixture) {
-  const bool is_exhausted = true;
+  is_exhausted = true;
   const auto owned = std::make_shared<int>();
   const auto acquire = [&] {
     sem->acquire(asio::bind_allocator(limited_allocator<void>(is_exhausted),
