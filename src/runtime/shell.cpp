@@ -545,9 +545,9 @@ void shell::tell_lost(protocol::slot_id id, loss_reason reason, const diagnostic
   if (log_ && session.empty()) session = session_of(id);
   slot_in_use& at = slots_[index_of(id)];
   const std::shared_ptr<hold_impl> held = std::move(at.held);
-  // The user's stop callbacks must not run under the lock.
+  // Before the waits for the loss end: a user may then join a thread that the stop token stops.
   if (operation_ptr stop = held->lose(reason, std::make_unique<const diagnostics>(why)))
-    completed_.push(std::move(stop));
+    post_completed(std::move(stop));
   if (held->reason() != loss_reason::none) reason = held->reason();  // else it was released meanwhile
   count_end(at, held->granted_at, now_);
   if (at.trace) trace_end(at, reason);

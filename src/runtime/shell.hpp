@@ -217,6 +217,13 @@ private:
   void make_all_requests(std::unique_lock<std::mutex> lock);
   void finish(std::unique_lock<std::mutex> lock);
   void post(operation_ptr ended) noexcept;
+  /// Posts a completed operation now, or after the mutex has been unlocked. They keep their order.
+  void post_completed(operation_ptr ended) {
+    if (post_.is_safe_under_lock())
+      post_.post(std::move(ended));
+    else
+      completed_.push(std::move(ended));
+  }
   template <class Function>
   void post_to_strand(Function function);
   void no_longer_pending() {
@@ -309,10 +316,7 @@ private:
 template <class... Results, class... Given>
 void shell::complete(pending<Results...>&& waiting, outcome&& ended, Given&&... results) {
   waiting->set_result(std::move(ended), std::forward<Given>(results)...);
-  if (post_.is_safe_under_lock())
-    post_.post(waiting.take());
-  else
-    completed_.push(waiting.take());
+  post_completed(waiting.take());
   no_longer_pending();
 }
 
