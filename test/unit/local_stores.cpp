@@ -46,6 +46,7 @@ semaphore_options of(std::uint32_t limit) {
 
 ASYNC_TEST_CASE(stores_share_slots_only_with_their_copies, 20s) {
   const local_store store(ex);
+  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization): it is the copy that is tested
   const local_store copy = store, other(ex);
   semaphore first(store, of(1)), second(copy, of(1)), apart(other, of(1));
   slot held = co_await first.acquire();
