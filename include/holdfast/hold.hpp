@@ -90,10 +90,10 @@ public:
   /// expired, until the library has noticed.
   diagnostics loss_details() const;
   /// A token that is stopped when the slot is lost, but not when it is released, and not by the destruction of the
-  /// execution context. Its callbacks run on the client's executor. A token that is first requested after the loss, or
-  /// after the destruction of the context under a held slot, is stopped already. In a child of fork(), tokens from
-  /// before the fork are never stopped, and a new token is stopped already. An empty handle returns a token that is
-  /// never stopped.
+  /// execution context. Its callbacks run on the client's executor. If that has one thread, they run before the
+  /// handlers of `wait_lost`. A token that is first requested after the loss, or after the destruction of the context
+  /// under a held slot, is stopped already. In a child of fork(), tokens from before the fork are never stopped, and a
+  /// new token is stopped already. An empty handle returns a token that is never stopped.
   std::stop_token stop_token() const;
 
   /// Waits until the slot is lost. Completes with the reason; at once, if the slot is lost already.
@@ -104,7 +104,7 @@ public:
   template <class Token = throwing_t>
   auto wait_lost(Token&& token = {}) const {
     return detail::begin_operation<loss_reason>(impl_, detail::calling<detail::start_wait_lost>(),
-                                                        std::forward<Token>(token));
+                                                std::forward<Token>(token));
   }
 
   /// True if an operator has asked for a slot in this handle (`semaphore_administration::revoke`), or on RabbitMQ has
@@ -119,8 +119,7 @@ public:
   /// Cancellation: terminal, partial, total. It ends the wait and does not affect the slot.
   template <class Token = throwing_t>
   auto wait_revoked(Token&& token = {}) const {
-    return detail::begin_operation<>(impl_, detail::calling<detail::start_wait_revoked>(),
-                                             std::forward<Token>(token));
+    return detail::begin_operation<>(impl_, detail::calling<detail::start_wait_revoked>(), std::forward<Token>(token));
   }
 
   /// Releases the slot to the next waiter of this process, or to the cluster.
@@ -136,8 +135,7 @@ public:
   /// Cancellation: not supported. The slot is released in any case.
   template <class Token = throwing_t>
   auto release(Token&& token = {}) {
-    return detail::begin_operation<>(impl_, detail::calling<detail::start_release>(),
-                                             std::forward<Token>(token));
+    return detail::begin_operation<>(impl_, detail::calling<detail::start_release>(), std::forward<Token>(token));
   }
 
 protected:

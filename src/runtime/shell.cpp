@@ -545,7 +545,8 @@ void shell::tell_lost(protocol::slot_id id, loss_reason reason, const diagnostic
   if (log_ && session.empty()) session = session_of(id);
   slot_in_use& at = slots_[index_of(id)];
   const std::shared_ptr<hold_impl> held = std::move(at.held);
-  // Before the waits for the loss end: a user may then join a thread that the stop token stops.
+  // This is posted before the waits for the loss end. When they have ended, a user may join a thread that waits for the
+  // stop.
   if (operation_ptr stop = held->lose(reason, std::make_unique<const diagnostics>(why)))
     post_completed(std::move(stop));
   if (held->reason() != loss_reason::none) reason = held->reason();  // else it was released meanwhile

@@ -217,7 +217,8 @@ private:
   void make_all_requests(std::unique_lock<std::mutex> lock);
   void finish(std::unique_lock<std::mutex> lock);
   void post(operation_ptr ended) noexcept;
-  /// Posts a completed operation now, or after the mutex has been unlocked. They keep their order.
+  /// Posts a completed operation now, or after the mutex has been unlocked. Operations are posted in the order of the
+  /// calls.
   void post_completed(operation_ptr ended) {
     if (post_.is_safe_under_lock())
       post_.post(std::move(ended));

@@ -86,7 +86,7 @@ ASYNC_TEST_CASE(a_loss_requests_a_stop, 20s) {
   store.end_sessions();
   const loss_reason why = co_await held.wait_lost();
   BOOST_TEST(why == loss_reason::session_invalidated);
-  BOOST_TEST(stop.stop_requested());  // before that, or a caller that joins a thread here would wait for ever
+  BOOST_TEST(stop.stop_requested());  // else a caller could not join a thread here that waits for the stop
 }
 
 /// The context does not run while the lease expires, so nothing but the clock can end the slot.

@@ -4,6 +4,7 @@
 #include "runtime/convert.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <variant>
 #include <vector>
 
 using namespace holdfast;
@@ -37,6 +38,16 @@ BOOST_AUTO_TEST_CASE(only_what_certainly_had_no_effect_was_not_sent) {
   BOOST_TEST((outcome_of(error::timed_out) == outcome::unknown));
   BOOST_TEST((outcome_of(error::malformed_reply) == outcome::unknown));
   BOOST_TEST((outcome_of(error::closed) == outcome::unknown));
+}
+
+BOOST_AUTO_TEST_CASE(a_write_that_could_not_be_made_has_an_unknown_outcome) {
+  const protocol::failure why{error::connection_lost, {}};
+  const auto answer = runtime::not_made(protocol::action::send_txn{3, {}}, why);
+  BOOST_REQUIRE(answer.has_value());
+  const auto& done = std::get<protocol::event::txn_done>(*answer);
+  BOOST_TEST(done.id == 3u);
+  BOOST_TEST((done.outcome == outcome::unknown));
+  BOOST_TEST((done.error == why));
 }
 
 BOOST_AUTO_TEST_CASE(a_refusal_says_which_operation_and_why) {
