@@ -4,7 +4,7 @@
 
 """Builds holdfast in several ways and runs its tests. scripts/test calls this program and describes its options.
 
-STEPS lists what can be run. A builder compiles the steps one after the other, at the lowest priority. The tests of a
+STEPS lists what can be run. A builder compiles the steps one after the other, at a lower priority. The tests of a
 step begin when the step is built, beside the build of the next steps and beside the tests of at most one other step,
 because tests often wait.
 """
@@ -67,20 +67,23 @@ STEPS = (
 
     Step("shared", "shared libraries without optimization: lints, packages, a short benchmark", preset="debug",
          needs="test", labels="bench|lint|package",
-         targets="headers holdfast holdfast_testing holdfast_rabbitmq holdfast_rabbitmq_testing holdfast_bench"),
+         targets="headers holdfast holdfast_testing holdfast_rabbitmq holdfast_rabbitmq_testing holdfast_bench",
+         seconds=(121, 264)),
     Step("release", "the library of the first steps: more simulated clusters, a real one, HashiCorp's clients beside "
          "ours, the model compared with an agent, threads, metrics, the manual, static libraries",
          targets="unit_tests sim_tests cli_tests interop_tests cluster_tests differential_tests threads_tests "
          "interface_tests rabbitmq_tests example_server",
-         labels="sim|interop|cluster|differential|threads|interface|monitoring|manual|portable|static_package"),
+         labels="sim|interop|cluster|differential|threads|interface|monitoring|manual|portable|static_package",
+         seconds=(244, 394)),
     Step("consul", "everything that runs on Consul or is compared with it, on the newest Consul", on=("consul", "newest"),
          targets="interop_tests integration_tests conformance_tests differential_tests cluster_tests",
-         labels=CONSUL_TESTS, tests_at_a_time=4),
+         labels=CONSUL_TESTS, tests_at_a_time=4, seconds=(9, 152)),
     Step("sanitized", "clang++ with its address sanitizer and some of the others: unit, thread and model tests",
-         preset="sanitized", targets="unit_tests threads_tests integration_tests", labels="unit|threads|model"),
+         preset="sanitized", targets="unit_tests threads_tests integration_tests", labels="unit|threads|model",
+         seconds=(503, 174)),
     Step("tsan", "clang++ with its thread sanitizer: everything that has threads", preset="tsan",
-         targets="unit_tests threads_tests", labels="unit|threads"),
-    Step("fuzz", "libFuzzer, three seconds for each target", preset="fuzz", targets="fuzzers", labels="fuzz"),
+         targets="unit_tests threads_tests", labels="unit|threads", seconds=(117, 24)),
+    Step("fuzz", "libFuzzer, three seconds for each target", preset="fuzz", targets="fuzzers", labels="fuzz", seconds=(77, 21)),
 
     Step("clusters", "real clusters, brokers and metrics under faults; a million operations of the differential test",
          runs="long", targets="cli_tests differential_tests cluster_tests integration_tests rabbitmq_tests example_server",
@@ -304,8 +307,9 @@ class Run:
 
     @staticmethod
     def builder(command, follow, log):
-        # With another priority than the lowest, builds would disturb the tests that run meanwhile.
-        return run(["nice", "-n", "19", *command], follow, log)
+        # With the same priority, builds would disturb the tests that run meanwhile. With the lowest, a build stands still
+        # beside other work on the machine.
+        return run(["nice", "-n", "5", *command], follow, log)
 
     # Tests.
 
