@@ -2,9 +2,12 @@
 // SPDX-License-Identifier: BSL-1.0
 
 #include <algorithm>
+#include <boost/system/errc.hpp>
+#include <exception>
 #include <holdfast/detail/initiation.hpp>
 #include <holdfast/diagnostics.hpp>
 #include <holdfast/error_with_diagnostics.hpp>
+#include <new>
 
 namespace holdfast {
 
@@ -24,8 +27,7 @@ std::string diagnostics::to_string() const {
   }
   if (!server_message.empty()) line += "; the server said: " + server_message;
   // Keys and server texts may contain anything, and a log line must stay one line.
-  std::replace_if(
-      line.begin(), line.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
+  std::replace_if(line.begin(), line.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
   return line;
 }
 
@@ -47,16 +49,29 @@ struct outcome::failure {
   diagnostics why;
 };
 
-void outcome::deleter::operator()(failure* ended) const noexcept { delete ended; }
+/// The failure of an operation whose own failure there is no memory for.
+outcome::failure& outcome::without_memory() noexcept {
+  static failure its{make_error_code(boost::system::errc::not_enough_memory), {}};
+  return its;
+}
+
+void outcome::deleter::operator()(failure* ended) const noexcept {
+  if (ended != &without_memory()) delete ended;
+}
 
 error_code outcome::code_of(const failure& ended) noexcept { return ended.code; }
 
-outcome::outcome(const error_code& ec, diagnostics why) {
-  if (ec) failure_.reset(new failure{ec, std::move(why)});
+outcome::outcome(const error_code& ec, diagnostics why) noexcept {
+  if (ec) failure_.reset(new (std::nothrow) failure{ec, std::move(why)});
+  if (ec && !failure_) failure_.reset(&without_memory());
 }
 
-std::exception_ptr outcome::make_exception() const {
-  return std::make_exception_ptr(error_with_diagnostics(failure_->code, failure_->why));
+std::exception_ptr outcome::make_exception() const noexcept {
+  try {
+    return std::make_exception_ptr(error_with_diagnostics(failure_->code, failure_->why));
+  } catch (...) {
+    return std::current_exception();
+  }
 }
 
 }  // namespace detail

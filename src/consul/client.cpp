@@ -13,12 +13,22 @@ namespace {
 
 using holdfast::detail::posting_executor;
 
+// The result of a request that was perhaps sent. Its outcome is unknown.
+outcome out_of_memory() {
+  diagnostics why;
+  why.message = "there was not enough memory for the request or its answer";
+  return {error::connection_lost, std::move(why)};
+}
+
 // An operation with its results and the user's handler. `Decode` is called as decode(reply, results...).
 template <class Decode, class... Results>
 class typed_operation final : public operation {
 public:
   typed_operation(std::shared_ptr<client_impl> owner, call what, Decode decode, handler_of<Results...>&& waiting)
       : operation(std::move(owner), std::move(what)), decode_(std::move(decode)), waiting_(std::move(waiting)) {}
+  ~typed_operation() override {
+    if (waiting_ && has_left()) complete_lost();
+  }
 
   error_code decode(const http_reply& reply) override {
     return std::apply([&](Results&... results) { return decode_(reply, results...); }, results_);
@@ -36,6 +46,19 @@ public:
   }
 
 private:
+  // Asio has destroyed the coroutine, because it had no memory to resume it.
+  void complete_lost() noexcept {
+    if (owner().process().is_foreign() || !executor_of(owner())) return;  // no handler can run
+    try {
+      std::apply([&](auto... none) { waiting_->set_result(out_of_memory(), std::move(none)...); },
+                 std::tuple<Results...>());
+      const posting_executor home(waiting_->is_on_strand ? strand_of(owner()) : executor_of(owner()));
+      home.post(waiting_.take());
+      // NOLINTNEXTLINE(bugprone-empty-catch): there is no memory for this, either
+    } catch (...) {
+    }
+  }
+
   Decode decode_;
   std::tuple<Results...> results_;
   handler_of<Results...> waiting_;

@@ -8,6 +8,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/system/errc.hpp>
 #include <new>
 
 #include "consul/config_check.hpp"
@@ -58,7 +59,7 @@ client_impl::client_impl(asio::any_io_executor executor, config settings)
       address_text_(addresses_.front().to_string()),
       calls_(settings_),
       health_(address_text_),
-      strand_(asio::make_strand(executor_)),
+      strand_(platform::strand_type(executor_)),
       erased_strand_(*strand_),
       log_(lifetime::event_log::make(erased_strand_, settings_.log)),
       transport_(*strand_, settings_, addresses_, counters_, health_, log_),
@@ -153,16 +154,15 @@ awaitable<void> client_impl::perform(operation& op) {
       ended = co_await attempt(op, deadline);
     } catch (const system_error& e) {  // thrown by co_await once the operation is cancelled
       ended.error = e.code();
+    } catch (const std::bad_alloc&) {
+      ended.error = error::connection_lost;
+      ended.cause = make_error_code(boost::system::errc::not_enough_memory);
     }
     if (ended.error && op.cancelled()) ended.error = op.cancelled();
   }
   count(op.what(), ended.error, clock::now() - began);
   outcome result(ended.error);
-  if (ended.error || ended.reply.filtered_by_acls) {
-    diagnostics details = diagnostics_about(op.what(), ended);
-    if (op.what().diag != nullptr) *op.what().diag = details;
-    result = outcome(ended.error, std::move(details));
-  }
+  if (ended.error || ended.reply.filtered_by_acls) result = outcome_with_diagnostics(op.what(), ended);
   if (op.span) op.span->ended({.at = std::chrono::system_clock::now(), .error = ended.error});
   op.complete(std::move(result));
 }
@@ -210,6 +210,14 @@ error_code client_impl::decode(operation& op, const http_reply& reply) try {
   return op.decode(reply);
 } catch (const std::bad_alloc&) {
   return error::reply_too_large;
+}
+
+outcome client_impl::outcome_with_diagnostics(const call& what, const attempt_result& ended) const try {
+  diagnostics details = diagnostics_about(what, ended);
+  if (what.diag != nullptr) *what.diag = details;
+  return {ended.error, std::move(details)};
+} catch (const std::bad_alloc&) {
+  return ended.error;
 }
 
 diagnostics client_impl::diagnostics_about(const call& what, const attempt_result& ended) const {

@@ -98,6 +98,7 @@ private:
   void count(const call& what, const error_code& result, clock::duration took);
   awaitable<attempt_result> attempt(operation& op, time_point deadline);
   static error_code decode(operation& op, const http_reply& reply);
+  outcome outcome_with_diagnostics(const call& what, const attempt_result& ended) const;
   diagnostics diagnostics_about(const call& what, const attempt_result& ended) const;
 
   asio::any_io_executor executor_;

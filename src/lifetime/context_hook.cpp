@@ -17,7 +17,7 @@ namespace {
 
 /// A context shuts its services down in the reverse order of their creation. A hook needs the services of the objects
 /// that it releases. So this creates those services before the service of the hooks.
-boost::asio::execution_context& with_services(const boost::asio::any_io_executor& executor) {
+void make_services(const boost::asio::any_io_executor& executor) {
   const auto strand = boost::asio::make_strand(executor);
   const boost::asio::steady_timer timer(executor);
   const boost::asio::ip::tcp::socket socket(executor);
@@ -25,7 +25,6 @@ boost::asio::execution_context& with_services(const boost::asio::any_io_executor
   const boost::asio::ip::tcp::acceptor acceptor(executor);
   const boost::asio::ip::tcp::resolver resolver(executor);
   platform::make_waiter_services(executor);
-  return boost::asio::query(executor, boost::asio::execution::context);
 }
 
 }  // namespace
@@ -70,8 +69,16 @@ private:
   }
 };
 
+/// Once the service of the hooks exists, the others do, too. Then nothing more is made: Asio's strands and timers need
+/// memory, and an allocation that fails in the constructor of a strand ends the program.
+std::shared_ptr<context_hook::list> context_hook::list_of(const boost::asio::any_io_executor& executor) {
+  boost::asio::execution_context& context = boost::asio::query(executor, boost::asio::execution::context);
+  if (!boost::asio::has_service<service>(context)) make_services(executor);
+  return boost::asio::use_service<service>(context).hooks;
+}
+
 context_hook::context_hook(const boost::asio::any_io_executor& executor)
-    : list_(boost::asio::use_service<service>(with_services(executor)).hooks), process_(list_->process) {
+    : list_(list_of(executor)), process_(list_->process) {
   if (process_.is_foreign()) return;
   const std::lock_guard lock(list_->mutex);
   next_ = list_->first;

@@ -38,6 +38,7 @@ protected:
 private:
   struct list;
   class service;
+  static std::shared_ptr<list> list_of(const boost::asio::any_io_executor& executor);
   /// Releases everything that belongs to the context. Returns the objects that others have left here, such as handlers.
   /// They are destroyed when no lock is held, because their destructors may wait for anything.
   virtual std::shared_ptr<void> on_context_shutdown() noexcept = 0;

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/basic_waitable_timer.hpp>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "lifetime/context_hook.hpp"
+#include "platform/strand.hpp"
 #include "protocol/core/events.hpp"
 
 namespace holdfast::local {
@@ -88,7 +89,10 @@ public:
   }
 
 private:
+  using timer_type = asio::basic_waitable_timer<clock, asio::wait_traits<clock>, platform::strand_type>;
+
   void settle();
+  void take_due(std::list<local_reader>& due);
   void settle_later() noexcept;
   void tell_all();
   std::shared_ptr<void> on_context_shutdown() noexcept override;
@@ -96,10 +100,13 @@ private:
   const std::shared_ptr<local_state> state_;
   // The state's mutex guards the rest.
   asio::any_io_executor executor_;  ///< empty once the context is gone, as is the strand
-  asio::any_io_executor strand_;
+  std::optional<platform::strand_type> strand_;
   std::list<local_reader> readers_;
   bool is_told_ = false;  ///< `settle` is posted
-  std::optional<asio::steady_timer> timer_;
+  std::optional<timer_type>
+      timer_;  ///< not on an erased executor, whose copy may need memory where none may be missing
+  std::shared_ptr<std::list<local_reader>> left_ =
+      std::make_shared<std::list<local_reader>>();  ///< when the context goes
 };
 
 }  // namespace holdfast::local

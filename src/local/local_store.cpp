@@ -5,6 +5,7 @@
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/post.hpp>
 #include <holdfast/local_store.hpp>
+#include <new>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -63,7 +64,11 @@ public:
     if (auto* const prefix = std::get_if<runtime::prefix_question>(&request)) return ask(strand, *prefix);
     if (std::holds_alternative<runtime::stop_reads>(request)) is_stopped_ = true;
     asio::post(strand, [this, to, with = with_, request = std::move(request)]() mutable {
-      std::visit([&](auto& each) { answer(each, to); }, request);
+      try {
+        std::visit([&](auto& each) { answer(each, to); }, request);
+      } catch (const std::bad_alloc&) {
+        if (auto failed = runtime::not_made(request, {error::connection_lost, {}})) to->deliver(*std::move(failed));
+      }
     });
   }
 

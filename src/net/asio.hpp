@@ -8,15 +8,16 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/deferred.hpp>
-#include <boost/asio/strand.hpp>
 #include <chrono>
+
+#include "platform/strand.hpp"
 
 // The Asio types of the client, all bound to its strand.
 namespace holdfast::net {
 
 namespace asio = boost::asio;
 
-using strand_type = asio::strand<asio::any_io_executor>;
+using platform::strand_type;
 template <class T>
 using awaitable = asio::awaitable<T, strand_type>;
 

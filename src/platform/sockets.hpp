@@ -3,17 +3,16 @@
 
 #pragma once
 
-#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/basic_stream_socket.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
-#include <boost/asio/strand.hpp>
 #include <boost/system/error_code.hpp>
 #include <holdfast/detail/export.hpp>
 
+#include "platform/strand.hpp"
+
 namespace holdfast::platform {
 
-using stream_socket = boost::asio::basic_stream_socket<boost::asio::generic::stream_protocol,
-                                                       boost::asio::strand<boost::asio::any_io_executor>>;
+using stream_socket = boost::asio::basic_stream_socket<boost::asio::generic::stream_protocol, strand_type>;
 
 /// Opens a socket that programs which this process starts do not inherit. They would keep the connection open.
 /// Portable version: such programs may inherit it.

@@ -42,7 +42,7 @@ client_impl::client_impl(asio::any_io_executor executor, config settings)
       settings_(std::move(settings)),
       addresses_(check(settings_)),
       name_("RabbitMQ at " + addresses_.front().to_string()),
-      strand_(asio::make_strand(executor_)),
+      strand_(platform::strand_type(executor_)),
       erased_strand_(*strand_),
       log_(lifetime::event_log::make(erased_strand_, settings_.log)),
       logins_(settings_),

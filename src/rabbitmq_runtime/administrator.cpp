@@ -131,7 +131,8 @@ void start(const std::shared_ptr<administrator>& impl, administration_command co
            holdfast::detail::pending<Results...>&& waiting, command_function<Results...> member) {
   const client_impl& its = impl->owner();
   if (its.process().is_foreign() || !its.strand()) return;
-  runtime::spawn_for(its.executor(), *its.strand(), run(impl, std::move(command), member), std::move(waiting));
+  runtime::spawn_for([impl] { return impl->owner().executor(); }, *its.strand(), run(impl, std::move(command), member),
+                     std::move(waiting));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include "rabbitmq_runtime/broker_driver.hpp"
 
+#include <exception>
 #include <variant>
 
 #include "rabbitmq_runtime/slot_impl.hpp"
@@ -29,13 +30,16 @@ void broker_driver::step(protocol::user_event&& e, protocol::time_point now) {
   std::visit([&](auto& concrete) { feed(std::move(concrete), now); }, e);
 }
 
-void broker_driver::feed(protocol::broker_event&& e, protocol::time_point now) {
-  core_.step(std::move(e), now, actions_);
-  stepped(core_.now(), core_.measured());
-  for (protocol::broker_action& a : actions_) std::visit([this](auto& concrete) { perform(concrete); }, a);
-  actions_.clear();
-  const protocol::broker_pool::status status = core_.status_now();
-  settle(status.waiting, status.seats, status.count, core_.wake());
+void broker_driver::feed(protocol::broker_event&& e, protocol::time_point now) noexcept {
+  if (has_given_up()) return;
+  guarded([&] {
+    core_.step(std::move(e), now, actions_);
+    stepped(core_.now(), core_.measured());
+    for (protocol::broker_action& a : actions_) std::visit([this](auto& concrete) { perform(concrete); }, a);
+    actions_.clear();
+    const protocol::broker_pool::status status = core_.status_now();
+    settle(status.waiting, status.seats, status.count, core_.wake());
+  });
 }
 
 std::shared_ptr<holdfast::detail::hold_impl> broker_driver::make_hold(protocol::action::grant& a, std::uint32_t) {
@@ -50,12 +54,19 @@ void broker_driver::make_requests(std::unique_lock<std::mutex>& lock) {
   auto requests = std::exchange(to_make_, {});
   const std::shared_ptr<broker_sink> sink = self();
   lock.unlock();
-  for (link_request& each : requests) link_->make(std::move(each), sink);
+  std::exception_ptr failed;
+  try {
+    for (link_request& each : requests) link_->make(std::move(each), sink);
+  } catch (...) {
+    failed = std::current_exception();
+  }
   lock.lock();
+  if (failed) give_up(failed);
 }
 
 std::shared_ptr<void> broker_driver::take_requests() noexcept {
-  return std::make_shared<std::vector<link_request>>(std::exchange(to_make_, {}));
+  left_->swap(to_make_);
+  return std::move(left_);
 }
 
 }  // namespace holdfast::rabbitmq::detail

@@ -28,7 +28,7 @@ public:
 
 private:
   std::shared_ptr<broker_driver> self() { return std::static_pointer_cast<broker_driver>(shared_from_this()); }
-  void feed(protocol::broker_event&& e, protocol::time_point now);
+  void feed(protocol::broker_event&& e, protocol::time_point now) noexcept;
 
   using shell::perform;
   /// An action for the link is queued here, and made when `locked` has unlocked the mutex.
@@ -55,6 +55,8 @@ private:
   protocol::broker_pool core_;
   protocol::broker_actions actions_;
   std::vector<link_request> to_make_;  ///< made by one thread at a time, without the mutex
+  /// For those that are left when the context is destroyed.
+  std::shared_ptr<std::vector<link_request>> left_ = std::make_shared<std::vector<link_request>>();
 };
 
 }  // namespace holdfast::rabbitmq::detail

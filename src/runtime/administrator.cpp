@@ -176,7 +176,8 @@ template <class... Results>
 void start(const std::shared_ptr<administrator>& impl, administration_command command, pending<Results...>&& waiting,
            result_of<Results...> (administrator::*member)(administration_command)) {
   if (!impl->get_executor()) return;  // the context has been destroyed: no handler can run
-  runtime::spawn_for(impl->get_executor(), impl->strand(), run(impl, std::move(command), member), std::move(waiting));
+  runtime::spawn_for([impl] { return impl->get_executor(); }, impl->strand(), run(impl, std::move(command), member),
+                     std::move(waiting));
 }
 
 }  // namespace

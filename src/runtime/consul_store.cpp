@@ -11,7 +11,10 @@
 #include <cstdint>
 #include <holdfast/lock_store.hpp>
 #include <iterator>
+#include <new>
 #include <string_view>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -106,13 +109,29 @@ consul::read_options consul_store::read(std::uint64_t index, protocol::duration 
   return its;
 }
 
+/// Calls convert(first..., ec, answer..., details). If memory runs out there, the answer is as good as lost: calls it
+/// once more, with an error and without the answer.
+template <class Convert, class... First, class... Answer>
+auto converted(Convert& convert, const std::tuple<First...>& first, error_code ec, diagnostics&& details,
+               Answer&&... answer) {
+  const auto call = [&](auto&&... rest) {
+    return std::apply([&](const First&... each) { return convert(each..., std::forward<decltype(rest)>(rest)...); },
+                      first);
+  };
+  try {
+    return call(ec, std::forward<Answer>(answer)..., std::move(details));
+  } catch (const std::bad_alloc&) {
+    return call(make_error_code(error::connection_lost), std::decay_t<Answer>()..., diagnostics());
+  }
+}
+
 /// Makes a handler for the client. It delivers the event that `convert` makes of the answer. If the client was closed,
 /// the handler also closes the core.
 template <class Convert>
 auto consul_store::told(const sink& to, std::unique_ptr<diagnostics> details, Convert convert) {
   return asio::bind_executor(client_.strand(), [to, details = std::move(details), convert = std::move(convert)](
                                                    error_code ec, auto... answer) {
-    to->deliver(convert(ec, std::move(answer)..., std::move(*details)));
+    to->deliver(converted(convert, std::tuple(), ec, std::move(*details), std::move(answer)...));
     if (ec == error::closed) to->deliver(protocol::event::close{.lose_slots = true, .at_once = true});
   });
 }
@@ -127,7 +146,7 @@ auto consul_store::told_unless_stopped(const sink& to, protocol::request_id id, 
   }
   auto answered = [this, to, id, details = std::move(details), convert](error_code ec, auto answer) {
     if (has_ended(id)) return;
-    to->deliver(convert(id, ec, std::move(answer), std::move(*details)));
+    to->deliver(converted(convert, std::tuple(id), ec, std::move(*details), std::move(answer)));
     if (ec == error::closed) to->deliver(protocol::event::close{.lose_slots = true, .at_once = true});
   };
   return asio::bind_cancellation_slot(stop, asio::bind_executor(client_.strand(), std::move(answered)));
@@ -218,7 +237,7 @@ auto consul_store::answering(Question& a, std::unique_ptr<diagnostics> details, 
   const asio::cancellation_slot stop = asio::get_associated_cancellation_slot(a.answered);
   auto heard = [answered = std::move(a.answered), details = std::move(details), convert](error_code ec,
                                                                                          auto... reply) mutable {
-    std::move(answered)(convert(ec, std::move(reply)..., std::move(*details)));
+    std::move(answered)(converted(convert, std::tuple(), ec, std::move(*details), std::move(reply)...));
   };
   return asio::bind_cancellation_slot(stop, asio::bind_executor(client_.strand(), std::move(heard)));
 }

@@ -38,6 +38,6 @@ protocol::event::renewal renewal(const error_code& ec);
 /// The answer to a request whose `make` has thrown, because memory ran out or the executor has thrown. The executor may
 /// have accepted the request before, so the outcome of a write is unknown. Empty if the request gets no answer. The
 /// handler of a question has been destroyed by the exception.
-std::optional<protocol::core_event> not_made(const store_request& request, protocol::failure why);
+HOLDFAST_INTERNAL std::optional<protocol::core_event> not_made(const store_request& request, protocol::failure why);
 
 }  // namespace holdfast::runtime

@@ -43,9 +43,16 @@ void driver::keep_files(const protocol::core_event& e) {
 }
 
 void driver::deliver(protocol::core_event&& e) {
-  keep_files(e);
+  std::exception_ptr failed;
+  try {
+    keep_files(e);
+  } catch (...) {
+    failed = std::current_exception();
+  }
   const locked lock(*this);
-  if (lock) feed(std::move(e), runtime::now());
+  if (!lock) return;
+  if (failed) return give_up(failed);
+  feed(std::move(e), runtime::now());
 }
 
 std::vector<consul::txn_operation> driver::fence_checks(const slot_impl& slot) {
@@ -86,22 +93,41 @@ void driver::ask(runtime::store_request question) {
 /// Reads the lock index from the key. If the slot is not in use, the operation fails with error::not_held. If the
 /// slot's session no longer locks the key, it fails with error::slot_lost.
 void driver::sequencer(const slot_impl& slot, pending<holdfast::sequencer>&& waiting) {
+  struct asking {
+    asking(std::shared_ptr<driver> of, pending<holdfast::sequencer>&& waiting)
+        : of(std::move(of)), waiting(std::move(waiting)) {}
+    asking(const asking&) = delete;
+    asking& operator=(const asking&) = delete;
+    ~asking() {  // if the question could not be asked
+      if (!waiting) return;
+      const locked lock(*of);
+      if (lock && is_asked) of->complete(std::move(waiting), error_code(error::connection_lost), holdfast::sequencer());
+    }
+    const std::shared_ptr<driver> of;
+    pending<holdfast::sequencer> waiting;
+    bool is_asked = false;
+  };
+  const auto asks = std::make_shared<asking>(self(), std::move(waiting));
   const locked lock(*this);
   if (!lock) return;
-  keep_running();
-  const std::string session = session_in_use(slot);
-  if (session.empty()) return complete(std::move(waiting), make_error_code(error::not_held), holdfast::sequencer());
-  auto answered = [self = self(), session, waiting = std::move(waiting)](protocol::event::key_watched seen) mutable {
-    const locked again(*self);
+  std::string session = session_in_use(slot);
+  if (session.empty()) {
+    keep_running();
+    return complete(std::move(asks->waiting), make_error_code(error::not_held), holdfast::sequencer());
+  }
+  auto answered = [session, asks](protocol::event::key_watched seen) {
+    const locked again(*asks->of);
     if (!again) return;
     holdfast::sequencer result;
     const bool held = seen.pair && seen.pair->session == session;
     if (held) result = {seen.pair->key, seen.pair->lock_index, session, seen.pair->create_index};
     outcome ended = runtime::outcome_of(std::move(seen.error));
     if (!ended.code() && !held) ended = make_error_code(error::slot_lost);
-    self->complete(std::move(waiting), std::move(ended), std::move(result));
+    asks->of->complete(std::move(asks->waiting), std::move(ended), std::move(result));
   };
   to_make_.emplace_back(runtime::key_question{core_->lock_key(slot.id), std::move(answered)});
+  keep_running();
+  asks->is_asked = true;
 }
 
 // ---- under the lock
@@ -110,16 +136,16 @@ void driver::step(protocol::user_event&& e, protocol::time_point now) {
   std::visit([&](auto& concrete) { feed(std::move(concrete), now); }, e);
 }
 
-void driver::feed(protocol::core_event&& e, protocol::time_point now) {
-  core_->step(std::move(e), now, actions_);
-  stepped(core_->now(), core_->measured());
-  const struct clearing {
-    protocol::core_actions& all;
-    ~clearing() { all.clear(); }
-  } after_an_exception_too{actions_};
-  for (protocol::core_action& a : actions_) std::visit([this](auto& concrete) { perform(concrete); }, a);
-  const protocol::core_status status = core_->status();
-  settle(status.waiting, status.sessions, status.limit, core_->wake());
+void driver::feed(protocol::core_event&& e, protocol::time_point now) noexcept {
+  if (has_given_up()) return;
+  guarded([&] {
+    core_->step(std::move(e), now, actions_);
+    stepped(core_->now(), core_->measured());
+    for (protocol::core_action& a : actions_) std::visit([this](auto& concrete) { perform(concrete); }, a);
+    actions_.clear();
+    const protocol::core_status status = core_->status();
+    settle(status.waiting, status.sessions, status.limit, core_->wake());
+  });
 }
 
 shell::acquire_time driver::time_for_acquire() const {
@@ -148,19 +174,25 @@ void driver::make_requests(std::unique_lock<std::mutex>& lock) {
 }
 
 /// If the store throws, the core gets a failure with an unknown outcome. The core tries again later.
-void driver::make_request(runtime::store_request&& request, const std::shared_ptr<driver>& sink) {
+void driver::make_request(runtime::store_request&& request, const std::shared_ptr<driver>& sink) noexcept {
   protocol::failure why{error::connection_lost, {}};
   try {
-    return store_->make(std::move(request), sink);
-  } catch (const std::exception& thrown) {
-    why.details.message = std::string("the request could not be made: ") + thrown.what();
+    try {
+      return store_->make(std::move(request), sink);
+    } catch (const std::exception& thrown) {
+      why.details.message = std::string("the request could not be made: ") + thrown.what();
+    } catch (...) {
+      why.details.message = "the request could not be made: the executor has thrown";
+    }
+    if (auto answer = runtime::not_made(request, std::move(why))) deliver(*std::move(answer));
   } catch (...) {
-    why.details.message = "the request could not be made: the executor has thrown";
+    const locked lock(*this);
+    if (lock) give_up(std::current_exception());
   }
-  if (auto answer = runtime::not_made(request, std::move(why))) deliver(*std::move(answer));
 }
 
 std::string driver::session_of(protocol::slot_id id) const {
+  if (has_given_up()) return {};
   auto entries = core_->entries_of(id);
   return entries.empty() ? std::string() : std::move(entries.front().session);
 }
@@ -191,7 +223,8 @@ void driver::closed() {
 }
 
 std::shared_ptr<void> driver::take_requests() noexcept {
-  return std::make_shared<std::vector<runtime::store_request>>(std::exchange(to_make_, {}));
+  left_->swap(to_make_);
+  return std::move(left_);
 }
 
 void driver::leave_context() noexcept {

@@ -48,7 +48,7 @@ public:
 private:
   std::shared_ptr<driver> self() { return std::static_pointer_cast<driver>(shared_from_this()); }
   void keep_files(const protocol::core_event& e);
-  void feed(protocol::core_event&& e, protocol::time_point now);
+  void feed(protocol::core_event&& e, protocol::time_point now) noexcept;
 
   using shell::perform;
   /// All actions without another overload are requests. They are queued here, and made when `locked` has unlocked the
@@ -73,7 +73,7 @@ private:
   std::string advice_on_expiry(const diagnostics& why) const override { return store_->advice_on_expiry(why); }
   bool has_requests() const noexcept override { return !to_make_.empty(); }
   void make_requests(std::unique_lock<std::mutex>& lock) override;
-  void make_request(runtime::store_request&& request, const std::shared_ptr<driver>& sink);
+  void make_request(runtime::store_request&& request, const std::shared_ptr<driver>& sink) noexcept;
   void closed() override;
   asio::any_io_executor strand() const override { return store_->strand(); }
   std::shared_ptr<void> take_requests() noexcept override;
@@ -83,6 +83,8 @@ private:
   const std::unique_ptr<protocol::core> core_;
   protocol::core_actions actions_;
   std::vector<runtime::store_request> to_make_;  ///< made by one thread at a time, without the mutex
+  /// For those that are left when the context is destroyed.
+  std::shared_ptr<std::vector<runtime::store_request>> left_ = std::make_shared<std::vector<runtime::store_request>>();
   std::atomic<std::uint64_t> last_proclaim_{0};
 
   const std::string lock_key_;

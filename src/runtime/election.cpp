@@ -118,8 +118,7 @@ void start_proclaim(const std::shared_ptr<slot_impl>& impl, std::string value, d
     return fail(executor, wrong.code(), runtime::reason_of(wrong), diag, std::move(waiting));
   }
   const std::shared_ptr<driver> owner = impl->its_driver();
-  const runtime::store& store = owner->store();
-  runtime::spawn_for<runtime::cancels::nothing>(store.executor(), store.strand(),
+  runtime::spawn_for<runtime::cancels::nothing>([owner] { return owner->store().executor(); }, owner->store().strand(),
                                                 proclaim(impl, std::move(value), diag), std::move(waiting));
 }
 

@@ -257,12 +257,11 @@ void maker_watch::tell(const run_directory::dead& maker, news what) {
 }
 
 std::shared_ptr<void> maker_watch::on_context_shutdown() noexcept {
-  auto left = std::make_shared<std::map<const void*, std::shared_ptr<const listening>>>();
   const std::lock_guard lock(mutex_);
-  left->swap(listeners_);
+  left_->swap(listeners_);
   stop();
   executor_ = {};
-  return left;
+  return std::move(left_);
 }
 
 }  // namespace holdfast::runtime

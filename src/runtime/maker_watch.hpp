@@ -73,7 +73,9 @@ private:
   run_directory& directory_;
   std::mutex mutex_;  ///< guards the following members
   boost::asio::any_io_executor executor_;
-  std::map<const void*, std::shared_ptr<const listening>> listeners_;
+  using listeners = std::map<const void*, std::shared_ptr<const listening>>;
+  listeners listeners_;
+  std::shared_ptr<listeners> left_ = std::make_shared<listeners>();  ///< filled when the context is destroyed
   std::map<std::string, std::string> told_;  ///< the lock keys of sessions whose makers are known to be gone
   std::shared_ptr<hub> hub_;                 ///< null if no inotify instance could be set up, or nobody listens
   std::unique_ptr<platform::folder_watch::waiter> events_;

@@ -62,7 +62,8 @@ asio::awaitable<std::tuple<outcome, bool>> verify(std::shared_ptr<verification> 
 
 void start_verify(const std::shared_ptr<verification>& claim, pending<bool>&& waiting) {
   if (!executor_of(*claim)) return;  // the context has been destroyed: no handler can run
-  runtime::spawn_for(claim->store().executor(), claim->store().strand(), verify(claim), std::move(waiting));
+  runtime::spawn_for([claim] { return claim->store().executor(); }, claim->store().strand(), verify(claim),
+                     std::move(waiting));
 }
 
 }  // namespace detail

@@ -64,7 +64,8 @@ void observation::start_next(diagnostics* diag, pending<std::optional<leader>>&&
                                seen->term.create_index};
     self->watch_.told(std::move(told));
   };
-  runtime::spawn_for(store_->executor(), store_->strand(), next(self, diag), std::move(waiting), std::move(tell));
+  runtime::spawn_for([self] { return self->store_->executor(); }, store_->strand(), next(self, diag),
+                     std::move(waiting), std::move(tell));
 }
 
 asio::awaitable<std::tuple<outcome, std::optional<leader>>> observation::next(std::shared_ptr<observation> self,

@@ -11,6 +11,8 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/prefer.hpp>
 #include <boost/asio/query.hpp>
+#include <boost/system/errc.hpp>
+#include <new>
 #include <utility>
 
 #include "runtime/terms_of.hpp"
@@ -107,7 +109,7 @@ lock_statistics shell::statistics() noexcept {
 
 std::optional<std::uint64_t> shell::place_in_queue() noexcept {
   const locked lock(*this);
-  const auto known = lock && counts_->waiting.read() != 0 ? queue(0) : std::nullopt;
+  const auto known = lock && counts_->waiting.read() != 0 ? known_queue(0) : std::nullopt;
   return known ? known->place : std::nullopt;
 }
 
@@ -147,6 +149,7 @@ void shell::begin(const acquire_request& request, pending<hold>&& handler, std::
   auto* const cancelling = on_cancel<protocol::ticket>(*handler);
   std::unique_ptr<acquiring::extra> traced;
   if (options_.tracer) traced = trace_wait(request, name);
+  pending<hold> forgotten;  // by an exception
   const locked lock(*this);
   if (!lock) return;
   const protocol::ticket ticket{++last_ticket_};
@@ -163,25 +166,49 @@ void shell::begin(const acquire_request& request, pending<hold>&& handler, std::
   } after_the_step{*this};
   const bool is_hurried = request.options.deadline != std::chrono::steady_clock::time_point::max();
   const bool is_timed = is_hurried || request.within != std::chrono::nanoseconds::max();
-  const auto at = is_timed ? acquire_time{runtime::now()} : time_for_acquire();
-  acquiring& waiting = acquires_.push(ticket, std::move(handler), request);
-  waiting.by_coarse_clock = !at.is_now;
-  waiting.since = at.is_now ? at.now : runtime::coarse_now();
-  waiting.rare = std::move(traced);
-  if (at_once) at_once->ticket = ticket;
-  protocol::acquire_terms terms = runtime::terms_of(request, at.now);
-  if (is_hurried) {
-    const protocol::turn_deadline turn = note_turn(waiting, request.options.deadline, at.now);
-    terms.deadline = std::min(terms.deadline, turn.at());
-    if (turn.will_pass_first(at.now, note_queue(waiting, 0))) {
-      protocol::action::fail failed{ticket, late(waiting, "its turn would come after the deadline")};
-      return perform(failed);
+  acquire_time at{};
+  protocol::acquire_terms terms{};
+  try {
+    at = is_timed || has_given_up_ ? acquire_time{runtime::now()} : time_for_acquire();
+    terms = runtime::terms_of(request, at.now);
+    acquiring& waiting = acquires_.push(ticket, std::move(handler), request);
+    waiting.by_coarse_clock = !at.is_now;
+    waiting.since = at.is_now ? at.now : runtime::coarse_now();
+    waiting.rare = std::move(traced);
+    if (at_once) at_once->ticket = ticket;
+    if (has_given_up_ || is_hurried) [[unlikely]] {
+      if (ends_at_once(waiting, request, at.now, terms)) return;
     }
+  } catch (...) {
+    if (acquiring* const queued = acquires_.find(ticket)) {
+      forgotten = std::move(*queued);
+      acquires_.erase(*queued);
+    }
+    no_longer_pending();
+    throw;
   }
   step(protocol::event::acquire{ticket, terms, name}, at.now);
   if (!request.options.diag) return;
-  acquiring* const waits = acquires_.find(ticket);
-  if (waits && !waits->knows_queue()) note_queue(*waits, 1);
+  guarded([&] {
+    acquiring* const waits = acquires_.find(ticket);
+    if (waits && !waits->knows_queue()) note_queue(*waits, 1);
+  });
+}
+
+/// True if the acquire has failed, because the lock has given up, or because its turn would come after its deadline.
+bool shell::ends_at_once(acquiring& waiting, const acquire_request& request, protocol::time_point now,
+                         protocol::acquire_terms& terms) {
+  if (has_given_up_) {
+    protocol::action::fail failed{waiting.ticket, protocol::failure{make_error_code(error::closed), {}}};
+    perform(failed);
+    return true;
+  }
+  const protocol::turn_deadline turn = note_turn(waiting, request.options.deadline, now);
+  terms.deadline = std::min(terms.deadline, turn.at());
+  if (!turn.will_pass_first(now, note_queue(waiting, 0))) return false;
+  protocol::action::fail failed{waiting.ticket, late(waiting, "its turn would come after the deadline")};
+  perform(failed);
+  return true;
 }
 
 protocol::turn_deadline shell::note_turn(acquiring& waiting, std::chrono::steady_clock::time_point deadline,
@@ -194,7 +221,7 @@ protocol::turn_deadline shell::note_turn(acquiring& waiting, std::chrono::steady
 /// Notes what is known of the queue when an acquire begins. `joined` is 1 if the acquire has joined it, else 0. Returns
 /// the expected wait, if it is known.
 std::optional<protocol::duration> shell::note_queue(acquiring& waiting, std::size_t joined) const {
-  std::optional<protocol::queue_state> known = queue(0);
+  std::optional<protocol::queue_state> known = known_queue(0);
   if (!known) return {};
   known->before -= std::min(known->before, joined);
   const std::optional<protocol::duration> wait = hold_times_.expected_wait(*known);
@@ -206,7 +233,7 @@ std::optional<protocol::duration> shell::note_queue(acquiring& waiting, std::siz
 /// Adds what is known now to what was known when the acquire began.
 void shell::describe_queue(const acquiring& waiting, std::optional<diagnostics::queue_report>& into) const {
   constexpr std::size_t holders_max = 10;
-  const std::optional<protocol::queue_state> known = queue(holders_max);
+  const std::optional<protocol::queue_state> known = known_queue(holders_max);
   if (!known) return;
   into = waiting.knows_queue() ? *waiting.rare->queue : diagnostics::queue_report();
   if (known->place) into->place = known->place;
@@ -225,12 +252,13 @@ protocol::failure shell::late(const acquiring& waiting, std::string text) const 
 
 void shell::refuse(const protocol::failure& why, diagnostics* diag, pending<hold>&& handler) {
   {
+    outcome ended = runtime::outcome_of(protocol::failure(why), diag);
     const locked lock(*this);
     if (!lock) return;
     counts_->ended(why.code);
     if (!has_immediate_executor(handler)) {
       keep_running();
-      return complete(std::move(handler), runtime::outcome_of(protocol::failure(why), diag), hold());
+      return complete(std::move(handler), std::move(ended), hold());
     }
   }
   handler->set_result(runtime::outcome_of(protocol::failure(why), diag), hold());
@@ -264,7 +292,7 @@ void shell::let_go(const hold_impl& held) {
   // The lease has expired: the core reports the loss before the release.
   if (in_use(held.id) == &held) step(protocol::event::tick{}, runtime::now());
   // If a renewal has just arrived, the core does not report the loss.
-  if (in_use(held.id) == &held) tell_lost(held.id, held.reason(), {});
+  if (in_use(held.id) == &held) guarded([&] { tell_lost(held.id, held.reason(), {}); });
   step(protocol::event::release{held.id}, runtime::now());
 }
 
@@ -276,7 +304,7 @@ void shell::wait_lost(const hold_impl& held, pending<loss_reason>&& waiting) {
   const std::pair key(held.id, ++last_wait_);
   if (cancelling) cancelling->key = key;
   if (in_use(held.id)) {
-    losses_.emplace(key, std::move(waiting));
+    add_wait(losses_, key, std::move(waiting));
   } else if (held.reason() != loss_reason::none) {
     complete(std::move(waiting), error_code(), held.reason());
   } else {
@@ -297,7 +325,17 @@ void shell::wait_revoked(const hold_impl& held, pending<>&& waiting) {
   else if (held.revoked())
     complete(std::move(waiting), error_code());
   else
-    revocations_.emplace(key, std::move(waiting));
+    add_wait(revocations_, key, std::move(waiting));
+}
+
+template <class... Results>
+void shell::add_wait(std::map<wait_id, pending<Results...>>& to, wait_id key, pending<Results...>&& waiting) {
+  try {
+    to.emplace(key, std::move(waiting));
+  } catch (...) {
+    no_longer_pending();
+    throw;
+  }
 }
 
 template <class... Results>
@@ -320,6 +358,7 @@ void shell::cancel(wait_id wait) {
 void shell::close(pending<>&& waiting) {
   const locked lock(*this);
   if (!lock) return;
+  closes_.reserve(closes_.size() + 1);
   keep_running();
   if (closed_) return complete(std::move(waiting), error_code());
   closes_.push_back(std::move(waiting));
@@ -369,7 +408,7 @@ void shell::sleep() {
     if (ec) return;  // the timer was set again, or cancelled
     const locked lock(*self);
     if (!lock || (self->armed_ == protocol::never && !self->sleeps_lightly_)) return;
-    if (!self->closed_ && runtime::now() < self->armed_) return self->sleep();
+    if (!self->closed_ && runtime::now() < self->armed_) return self->guarded([&] { self->sleep(); });
     self->armed_ = protocol::never;
     self->sleeps_lightly_ = false;
     if (!self->closed_) self->step(protocol::event::tick{}, runtime::now());
@@ -403,11 +442,16 @@ void shell::log_slot(log_event&& event, const hold_impl& held) {
 
 // ---- tracing: a wait begins on its caller's thread, and all else is posted to the strand
 
+/// If memory runs out, the span is not ended.
 template <class Function>
-void shell::post_to_strand(Function function) {
-  operation_ptr posted = posted_function<Function>::make(std::move(function));
-  posted->is_on_strand = true;
-  completed_.push(std::move(posted));
+void shell::post_to_strand(Function function) noexcept {
+  try {
+    operation_ptr posted = posted_function<Function>::make(std::move(function));
+    posted->is_on_strand = true;
+    completed_.push(std::move(posted));
+    // NOLINTNEXTLINE(bugprone-empty-catch): as said above
+  } catch (...) {
+  }
 }
 
 std::unique_ptr<shell::acquiring::extra> shell::trace_wait(const acquire_request& request,
@@ -452,7 +496,7 @@ void shell::trace_grant(slot_in_use& its, acquiring& waiting) {
   post_to_strand(std::move(begin));
 }
 
-void shell::trace_end(slot_in_use& its, loss_reason reason) {
+void shell::trace_end(slot_in_use& its, loss_reason reason) noexcept {
   const span_end how{.at = std::chrono::system_clock::now(), .reason = reason};
   post_to_strand([trace = std::move(its.trace), how] {
     if (trace->span) trace->span->ended(how);
@@ -543,12 +587,12 @@ void shell::tell_lost(protocol::slot_id id, loss_reason reason, const diagnostic
                       std::string session) {
   if (!in_use(id)) return;
   if (log_ && session.empty()) session = session_of(id);
+  auto details = std::make_unique<const diagnostics>(why);  // may throw, so the slot is still in use
   slot_in_use& at = slots_[index_of(id)];
   const std::shared_ptr<hold_impl> held = std::move(at.held);
   // This is posted before the waits for the loss end. When they have ended, a user may join a thread that waits for the
   // stop.
-  if (operation_ptr stop = held->lose(reason, std::make_unique<const diagnostics>(why)))
-    post_completed(std::move(stop));
+  if (operation_ptr stop = held->lose(reason, std::move(details))) post_completed(std::move(stop));
   if (held->reason() != loss_reason::none) reason = held->reason();  // else it was released meanwhile
   count_end(at, held->granted_at, now_);
   if (at.trace) trace_end(at, reason);
@@ -588,6 +632,57 @@ void shell::perform(protocol::action::closed& a) {
     complete(std::move(waiting), runtime::outcome_of(protocol::failure(a.error)));
 }
 
+void shell::give_up(const std::exception_ptr& why) noexcept {
+  if (gone_ || std::exchange(has_given_up_, true)) return;
+  closed_ = true;
+  error_code ec = make_error_code(error::closed);
+  try {
+    std::rethrow_exception(why);
+  } catch (const std::bad_alloc&) {
+    ec = make_error_code(boost::system::errc::not_enough_memory);
+  } catch (...) {
+    ec = make_error_code(error::closed);
+  }
+  timer_->cancel();
+  while (!acquires_.empty()) {
+    counts_->ended(ec);
+    complete_acquire(acquires_.front(), ec, hold());
+  }
+  for (slot_in_use& each : slots_) {
+    if (const std::shared_ptr<hold_impl> held = std::move(each.held)) {
+      if (operation_ptr stop = held->lose(loss_reason::closed)) post_completed(std::move(stop));
+      count_end(each, held->granted_at, now_);
+      if (each.trace) trace_end(each, loss_reason::closed);
+      counts_->lost.add(loss_reason::closed);
+      end_waits(held->id, {}, loss_reason::closed);
+      log_end(*held);
+    }
+    if (each.on_released) complete(std::move(each.on_released), ec);
+  }
+  counts_->waiting.set(0);
+  counts_->sessions.set(0);
+  for (pending<>& waiting : std::exchange(closes_, {})) complete(std::move(waiting), ec);
+  try {
+    closed();
+    if (log_) log_->flush();
+    // NOLINTNEXTLINE(bugprone-empty-catch): the store's reads end with the context
+  } catch (...) {
+  }
+}
+
+void shell::log_end(const hold_impl& held) noexcept {
+  if (!log_) return;
+  try {
+    log_slot({.kind = log_kind::slot_lost,
+              .key = name(),
+              .reason = loss_reason::closed,
+              .cause = "memory has run out, and the lock has closed itself"},
+             held);
+    // NOLINTNEXTLINE(bugprone-empty-catch): the loss itself has been reported
+  } catch (...) {
+  }
+}
+
 void shell::perform(protocol::action::note& a) {
   log({.kind = a.kind, .key = std::move(a.key), .session = std::move(a.session), .cause = std::move(a.cause)});
 }
@@ -614,7 +709,7 @@ std::shared_ptr<void> shell::on_context_shutdown() noexcept {
   std::unique_lock lock(mutex_);
   gone_ = true;
   made_.wait(lock, [this] { return !makes_requests_ && posting_ == 0; });
-  auto left = std::make_shared<what_waits>();
+  const std::shared_ptr<what_waits> left = std::move(left_);
   std::swap(left->acquires, acquires_);
   std::swap(left->losses, losses_);
   std::swap(left->revocations, revocations_);

@@ -7,6 +7,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <holdfast/detail/export.hpp>
 #include <holdfast/log_event.hpp>
 #include <holdfast/slot_source.hpp>
@@ -142,6 +143,20 @@ protected:
   void complete(pending<Results...>&& waiting, outcome&& ended, Given&&... results);
   hold_impl* in_use(protocol::slot_id id) const;
   void log(log_event&& event);
+  /// Calls the function. If it throws, gives up. For all that changes the core's state, or depends on it.
+  template <class Function>
+  void guarded(Function function) noexcept {
+    try {
+      function();
+    } catch (...) {
+      give_up(std::current_exception());
+    }
+  }
+  /// Memory has run out while the core's state was changed, so that state is unknown. Closes the lock without the core:
+  /// its slots are lost, and all that is pending ends. Its sessions end by their TTL.
+  [[gnu::cold]] void give_up(const std::exception_ptr& why) noexcept;
+  /// The core must not be used any more.
+  bool has_given_up() const noexcept { return has_given_up_; }
 
 private:
   struct acquiring : pending<hold> {
@@ -189,6 +204,7 @@ private:
   };
   template <class Key>
   struct canceller;
+  using wait_id = std::pair<protocol::slot_id, std::uint64_t>;
 
   template <class Key>
   canceller<Key>* on_cancel(const operation& begun);
@@ -199,18 +215,26 @@ private:
   [[gnu::cold]] void describe_queue(const acquiring& waiting, std::optional<diagnostics::queue_report>& into) const;
   [[gnu::cold]] protocol::failure late(const acquiring& waiting, std::string text) const;
   void begin(const acquire_request& request, pending<hold>&& handler, std::string_view name, initiating* at_once);
+  [[gnu::cold]] bool ends_at_once(acquiring& waiting, const acquire_request& request, protocol::time_point now,
+                                  protocol::acquire_terms& terms);
+  /// As `queue`. Empty if the core must not be used any more.
+  std::optional<protocol::queue_state> known_queue(std::size_t holders_max) const {
+    return has_given_up_ ? std::nullopt : queue(holders_max);
+  }
+  template <class... Results>
+  void add_wait(std::map<wait_id, pending<Results...>>& to, wait_id key, pending<Results...>&& waiting);
   [[gnu::cold]] std::unique_ptr<acquiring::extra> trace_wait(const acquire_request& request,
                                                              std::string_view lock) const;
   [[gnu::cold]] void trace_no_grant(acquiring& waiting, error_code ec);
   [[gnu::cold]] void trace_grant(slot_in_use& its, acquiring& waiting);
-  [[gnu::cold]] void trace_end(slot_in_use& its, loss_reason reason);
+  [[gnu::cold]] void trace_end(slot_in_use& its, loss_reason reason) noexcept;
   [[gnu::cold]] void log_slot(log_event&& event, const hold_impl& held);
+  [[gnu::cold]] void log_end(const hold_impl& held) noexcept;
   protocol::duration waited(const acquiring& waiting) const;
   void count_suspect(slot_in_use& its, bool is_suspect);
   void count_end(slot_in_use& its, protocol::time_point granted_at, protocol::time_point now);
   void complete_acquire(acquiring& waiting, outcome&& ended, hold&& result);
   void cancel(protocol::ticket ticket);
-  using wait_id = std::pair<protocol::slot_id, std::uint64_t>;
   void cancel(wait_id wait);
   template <class... Results>
   static bool take_wait(std::map<wait_id, pending<Results...>>& from, wait_id wait, pending<Results...>& into);
@@ -226,7 +250,7 @@ private:
       completed_.push(std::move(ended));
   }
   template <class Function>
-  void post_to_strand(Function function);
+  void post_to_strand(Function function) noexcept;
   void no_longer_pending() {
     if (--pending_count_ == 0 && post_.is_safe_under_lock()) work_ = {};
   }
@@ -275,6 +299,7 @@ private:
   protocol::time_point armed_ = protocol::never;
   bool sleeps_lightly_ = false;  ///< the timer may expire before `armed_`, only to read the clock
   bool closed_ = false;
+  bool has_given_up_ = false;
   std::uint64_t last_ticket_ = 0;
   std::uint64_t last_wait_ = 0;
 
@@ -286,6 +311,7 @@ private:
   std::map<wait_id, pending<loss_reason>> losses_;
   std::map<wait_id, pending<>> revocations_;
   std::vector<pending<>> closes_;
+  std::shared_ptr<what_waits> left_ = std::make_shared<what_waits>();  ///< filled when the context is destroyed
 
   const std::shared_ptr<runtime::tallies> counts_;
 };

@@ -11,6 +11,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/system/errc.hpp>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -64,7 +65,12 @@ public:
     detail::call_handler(waiting_.take());
   }
 
+  /// To be called when the initiating function is about to return.
+  void begun() noexcept { begun_.store(true, std::memory_order_relaxed); }
+  bool has_begun() const noexcept { return begun_.load(std::memory_order_relaxed); }
+
 private:
+  std::atomic<bool> begun_{false};
   std::mutex mutex_;  ///< guards `strand_`
   std::optional<Strand> strand_;
   detail::pending<Results...> waiting_;
@@ -73,21 +79,45 @@ private:
   std::atomic<bool> cancelled_{false};
 };
 
-/// Calls `leave` when the coroutine has completed or has been destroyed.
-template <class Running>
-class leaving {
+/// The completion handler of the coroutine. If Asio destroys it without calling it, because it had no memory to resume
+/// the coroutine, the operation ends with errc::not_enough_memory.
+template <class Running, class Home, class... Results>
+class ending {
 public:
-  explicit leaving(std::shared_ptr<Running> which) : which_(std::move(which)) {}
-  leaving(leaving&&) noexcept = default;
-  leaving& operator=(leaving&&) = delete;
-  ~leaving() { now(); }
-  void now() noexcept {
-    if (which_) which_->leave();
-    which_ = nullptr;
+  ending(std::shared_ptr<Running> which, Home home, detail::pending<Results...>&& delivered)
+      : which_(std::move(which)), home_(std::move(home)), delivered_(std::move(delivered)) {}
+  ending(ending&&) noexcept = default;
+  ending& operator=(ending&&) = delete;
+  ~ending() {
+    if (!which_) return;
+    if (!which_->has_begun()) {  // the initiating function throws
+      which_->leave();
+      return;
+    }
+    try {
+      end(make_error_code(boost::system::errc::not_enough_memory), Results()...);
+      // NOLINTNEXTLINE(bugprone-empty-catch): there is no memory for this, either
+    } catch (...) {
+    }
+  }
+  void operator()(const std::exception_ptr& thrown, std::tuple<outcome, Results...> ended) {
+    if (thrown) std::get<outcome>(ended) = outcome_of(thrown);
+    std::apply([this](auto&... each) { end(std::move(each)...); }, ended);
   }
 
 private:
-  std::shared_ptr<Running> which_;
+  void end(outcome&& how, Results... results) {
+    std::exchange(which_, nullptr)->leave();
+    const asio::any_io_executor to = (*home_)();
+    home_.reset();
+    if (!to) return;  // the context is being destroyed
+    delivered_->set_result(std::move(how), std::move(results)...);
+    detail::posting_executor(to).post(delivered_.take());
+  }
+
+  std::shared_ptr<Running> which_;  ///< null once the operation has ended
+  std::optional<Home> home_;
+  detail::pending<Results...> delivered_;
 };
 
 struct tell_nobody {
@@ -98,32 +128,27 @@ struct tell_nobody {
 enum class cancels { operation, nothing };
 
 /// Runs `body`, an `asio::awaitable<std::tuple<outcome, Results...>>` of the strand's type or of a type-erased
-/// executor, on the strand, which belongs to `home`. The result is posted to the handler through `home`, never from
-/// within the initiating function. If `body` throws a `system_error` or `bad_alloc`, that becomes the outcome. The
-/// operation may be cancelled on any thread. `tell` is called just before the handler, with the same results and on the
-/// same executor. It is destroyed in any case.
-template <cancels What = cancels::operation, class Strand, class Awaitable, class Tell = tell_nobody, class... Results>
-void spawn_for(const asio::any_io_executor& home, Strand strand, Awaitable body, detail::pending<Results...>&& waiting,
-               Tell tell = {}) {
+/// executor, on the strand. The result is posted to the handler through the executor that `home()` returns then, never
+/// from within the initiating function. `home()` returns an empty executor once the strand's context is being
+/// destroyed. If `body` throws a `system_error` or `bad_alloc`, that becomes the outcome. The operation may be
+/// cancelled on any thread. `tell` is called just before the handler, with the same results and on the same executor.
+/// It is destroyed in any case.
+template <cancels What = cancels::operation, class Home, class Strand, class Awaitable, class Tell = tell_nobody,
+          class... Results>
+void spawn_for(Home home, Strand strand, Awaitable body, detail::pending<Results...>&& waiting, Tell tell = {}) {
   using own = running<Strand, Tell, Results...>;
   asio::cancellation_slot stop = waiting->cancellation_slot();
   auto elsewhere = std::move(waiting->elsewhere);
   const auto op = std::make_shared<own>(strand, std::move(waiting), std::move(tell));
   auto deliver = [op](outcome ended, Results... results) { op->deliver(std::move(ended), std::move(results)...); };
   detail::pending<Results...> delivered(std::move(deliver), std::move(elsewhere));
-  auto done = [leaves = leaving<own>(op), home = asio::any_io_executor(home), delivered = std::move(delivered)](
-                  const std::exception_ptr& thrown, std::tuple<outcome, Results...> ended) mutable {
-    if (thrown) std::get<outcome>(ended) = outcome_of(thrown);
-    leaves.now();
-    std::apply([&](auto&... each) { delivered->set_result(std::move(each)...); }, ended);
-    const detail::posting_executor to(std::exchange(home, {}));
-    to.post(delivered.take());
-  };
   if (What == cancels::operation && stop.is_connected())
     stop.assign([weak = std::weak_ptr(op)](asio::cancellation_type) {
       if (const auto found = weak.lock()) found->cancel(found);
     });
+  ending<own, Home, Results...> done(op, std::move(home), std::move(delivered));
   asio::co_spawn(std::move(strand), std::move(body), asio::bind_cancellation_slot(op->slot(), std::move(done)));
+  op->begun();
 }
 
 }  // namespace holdfast::runtime

@@ -81,7 +81,7 @@ front_impl::front_impl(asio::any_io_executor executor, const server_options& opt
     : context_hook(executor),
       asked_(endpoint_of(options)),
       connections_max_(options.connections_max),
-      strand_(asio::make_strand(std::move(executor))),
+      strand_(platform::strand_type(std::move(executor))),
       accept_timer_(*strand_) {}
 
 std::shared_ptr<void> front_impl::on_context_shutdown() noexcept {

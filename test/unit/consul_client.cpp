@@ -27,6 +27,7 @@
 #include <new>
 
 #include "consul/client_impl.hpp"
+#include "platform/strand.hpp"
 #include "support/async.hpp"
 #include "support/scripted_server.hpp"
 
@@ -859,7 +860,7 @@ ASYNC_TEST_CASE(what_a_consul_takes_in_a_transaction_is_learnt_from_its_refusal)
 ASYNC_TEST_CASE(handlers_run_on_their_executor_and_never_in_the_strand) {
   scripted_server server(ex);
   client consul(ex, settings_for(server));
-  using strand_type = asio::strand<asio::any_io_executor>;
+  using strand_type = holdfast::platform::strand_type;
   const strand_type own(ex);
   const auto inside = *consul.strand().target<strand_type>();
   asio::steady_timer done(ex, asio::steady_timer::time_point::max());
@@ -885,7 +886,7 @@ ASYNC_TEST_CASE(the_strands_own_handlers_run_in_it_and_not_before_the_call_has_r
   settings.connections_max = 1;
   settings.queue_max = 1;
   client consul(ex, settings);
-  const auto inside = *consul.strand().target<asio::strand<asio::any_io_executor>>();
+  const auto inside = *consul.strand().target<holdfast::platform::strand_type>();
   asio::steady_timer done(ex, asio::steady_timer::time_point::max());
   std::vector<error_code> results;
   bool returned = false;

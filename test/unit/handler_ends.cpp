@@ -105,7 +105,11 @@ BOOST_AUTO_TEST_CASE(a_question_that_its_store_drops) {
   mutex m(runtime::store_factory::lock_store_of(std::make_shared<forgetful_stores>(local_store(io))), {.key = "m"});
   held_mutex held = lock(io, m);
   waits_when_destroyed end([&] { held.wait_lost([](error_code, loss_reason) {}); });
-  sequencer_of(held, [mark = end.mark()](error_code, const sequencer&) {});
+  error_code result;
+  sequencer_of(held, [&, mark = end.mark()](error_code ec, const sequencer&) { result = ec; });
+  io.restart();
+  io.poll();
+  BOOST_TEST(result == error::connection_lost);
   BOOST_TEST(end.has_waited_long_enough());
 }
 

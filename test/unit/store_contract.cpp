@@ -23,6 +23,7 @@
 #include <variant>
 #include <vector>
 
+#include "platform/strand.hpp"
 #include "protocol/base/operation.hpp"
 #include "runtime/store.hpp"
 #include "support/async.hpp"
@@ -115,8 +116,7 @@ store_terms usual_terms() {
 /// Returns true if this code runs on that strand. Returns false for an executor of another kind, because nobody can
 /// tell then.
 bool runs_on(const asio::any_io_executor& strand) {
-  if (const auto* const any = strand.target<asio::strand<asio::any_io_executor>>())
-    return any->running_in_this_thread();
+  if (const auto* const any = strand.target<holdfast::platform::strand_type>()) return any->running_in_this_thread();
   const auto* const of_io = strand.target<asio::strand<asio::io_context::executor_type>>();
   return of_io && of_io->running_in_this_thread();
 }

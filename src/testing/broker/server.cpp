@@ -75,7 +75,7 @@ broker_impl::broker_impl(asio::any_io_executor executor, const broker_options& o
       options_(options),
       asked_(endpoint_of(options)),
       model_(options.virtual_host),
-      strand_(asio::make_strand(std::move(executor))),
+      strand_(platform::strand_type(std::move(executor))),
       accept_timer_(*strand_) {}
 
 std::shared_ptr<void> broker_impl::on_context_shutdown() noexcept {

@@ -30,6 +30,7 @@
 #include <variant>
 #include <vector>
 
+#include "platform/strand.hpp"
 #include "rabbitmq/amqp_link.hpp"
 #include "rabbitmq/client_impl.hpp"
 #include "rabbitmq/queues.hpp"
@@ -61,7 +62,7 @@ rabbitmq::config usual_config() {
 
 /// Returns true if this code runs on that strand.
 bool runs_on(const asio::any_io_executor& strand) {
-  const auto* const its = strand.target<asio::strand<asio::any_io_executor>>();
+  const auto* const its = strand.target<holdfast::platform::strand_type>();
   return its && its->running_in_this_thread();
 }
 
