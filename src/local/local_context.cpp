@@ -106,6 +106,7 @@ void local_context::settle_later() noexcept {
       if (const auto self = weak.lock()) self->settle();
     });
     is_told_ = true;
+    // NOLINTNEXTLINE(bugprone-empty-catch): as said above
   } catch (...) {
   }
 }
