@@ -60,6 +60,7 @@ run_directory* run_directory::open(std::string path) {
   static constinit lifetime::per_process<all> all_of_process;
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   if (path.empty()) return nullptr;
+  path = std::filesystem::absolute(path).string();  // the program may change its working directory
   all& its = *all_of_process;
   const std::lock_guard lock(its.mutex);
   std::unique_ptr<run_directory>& at = its.directories[path];

@@ -29,6 +29,7 @@
 #include "consul/client_impl.hpp"
 #include "platform/strand.hpp"
 #include "support/async.hpp"
+#include "support/maker_process.hpp"
 #include "support/scripted_server.hpp"
 
 using namespace std::chrono_literals;
@@ -1023,6 +1024,16 @@ ASYNC_TEST_CASE(a_blocking_query_that_is_cut_while_it_waits_is_asked_again, 30s)
   next.close();  // at once: that is no such server
   const error_code ended = co_await get.wait();
   BOOST_TEST(ended == error::connection_lost);
+}
+
+ASYNC_TEST_CASE(a_renewal_uses_any_connection_if_no_other_can_be_opened) {
+  const holdfast::testing::server fake;
+  client consul(ex, fake.client_config());
+  const session_options session;
+  const std::string id = co_await consul.create_session(session);
+  const holdfast::test::few_descriptors none(3);
+  const auto [ec] = co_await consul.renew_session(id, holdfast::test::as_result);
+  BOOST_TEST(!ec);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

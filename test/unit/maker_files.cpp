@@ -271,6 +271,15 @@ BOOST_AUTO_TEST_CASE(a_directory_that_was_replaced_keeps_no_unlocked_file) {
   std::filesystem::remove_all(moved);
 }
 
+BOOST_AUTO_TEST_CASE(a_relative_path_is_that_of_the_time_when_it_was_given) {
+  const std::filesystem::path path(folder.path());
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(path.parent_path());
+  const run_directory* const same = run_directory::open(path.filename().string() + '/');
+  std::filesystem::current_path(before);
+  BOOST_TEST(same == &directory);
+}
+
 BOOST_AUTO_TEST_CASE(a_process_without_descriptors_cannot_look) {
   leave();
   const few_descriptors none(3);

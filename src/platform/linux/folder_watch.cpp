@@ -45,7 +45,7 @@ public:
       : descriptor_(descriptor),
         path_(std::move(path)),
         name_(std::filesystem::path(path_).filename()),
-        above_(::inotify_add_watch(descriptor, std::filesystem::absolute(path_).parent_path().c_str(),
+        above_(::inotify_add_watch(descriptor, std::filesystem::path(path_).parent_path().c_str(),
                                    IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ONLYDIR)) {}
   inotify_watch(const inotify_watch&) = delete;
   inotify_watch& operator=(const inotify_watch&) = delete;
