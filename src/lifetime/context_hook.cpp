@@ -23,7 +23,6 @@ void make_services(const boost::asio::any_io_executor& executor) {
   const boost::asio::ip::tcp::socket socket(executor);
   const boost::asio::generic::stream_protocol::socket generic_socket(executor);
   const boost::asio::ip::tcp::acceptor acceptor(executor);
-  const boost::asio::ip::tcp::resolver resolver(executor);
   platform::make_waiter_services(executor);
 }
 

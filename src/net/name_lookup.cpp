@@ -4,59 +4,79 @@
 #include "net/name_lookup.hpp"
 
 #include <algorithm>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
-#include <boost/asio/ip/address.hpp>
+#include <boost/asio/post.hpp>
 #include <exception>
 #include <utility>
 
 namespace holdfast::net {
+namespace {
 
-bool has_a_name(const address& of) {
-  error_code not_ip;
-  asio::ip::make_address(of.host, not_ip);
-  return !of.is_path && not_ip;
-}
+bool is_good(const std::optional<resolution>& answer) { return answer && !answer->error && !answer->endpoints.empty(); }
+
+}  // namespace
+
+bool has_a_name(const address& of) { return !without_lookup(of); }
 
 name_lookup::name_lookup(const strand_type& strand, const std::weak_ptr<void>& owner, resolver look_up)
-    : strand_(strand), owner_(owner), resolver_(std::move(look_up)) {}
+    : strand_(strand), owner_(owner), look_up_(std::move(look_up)) {}
 
 awaitable<resolution> name_lookup::find(const address& door, time_point deadline) {
-  if (!has_a_name(door)) {
-    resolution literal = co_await resolver_(strand_, door, deadline);
-    co_return literal;
-  }
-  known_name& its = names_[door.authority()];
-  std::shared_ptr<shared_lookup> job = its.pending;
-  if (!job) {
-    job = its.pending = std::make_shared<shared_lookup>();
-    asio::co_spawn(strand_, look_up(owner_.lock(), *this, door, job), asio::detached);
-  }
-  if (!job->answer) {
-    if (!its.addresses.empty()) deadline = std::min(deadline, clock::now() + wait_max);
+  if (std::optional<resolution> literal = without_lookup(door)) co_return std::move(*literal);
+  known_name& its = names_.try_emplace(door.authority(), *this).first->second;
+  its.take_answer();
+  const std::shared_ptr<lookup> job = join(its, door);
+  if (!its.addresses.empty()) deadline = std::min(deadline, clock::now() + wait_max);
+  while (job && !job->answer() && !is_closed_ && clock::now() < deadline) {
     waiter one(strand_, deadline);
-    job->waiting.push_back(one);
+    its.waiting.push_back(one);
     co_await one.timer.async_wait(as_result);
   }
-  const bool is_good = job->answer && !job->answer->error && !job->answer->endpoints.empty();
-  if (!is_good && !its.addresses.empty()) co_return resolution{{}, its.addresses};
-  if (job->answer) co_return *job->answer;
+  its.take_answer();
+  const std::optional<resolution> answer = job ? job->answer() : resolution{asio::error::no_recovery, {}};
+  if (!is_good(answer) && !its.addresses.empty()) co_return resolution{{}, its.addresses};
+  if (answer) co_return *answer;
   co_return resolution{asio::error::timed_out, {}};
 }
 
-awaitable<void> name_lookup::look_up([[maybe_unused]] std::shared_ptr<void> owner, name_lookup& self, address door,
-                                     std::shared_ptr<shared_lookup> job) {
-  resolution found;
-  try {
-    found = co_await self.resolver_(self.strand_, door, clock::now() + lookup_max);
-  } catch (const std::exception&) {  // for example, the system cannot start a resolver thread
-    found.error = asio::error::no_recovery;
+/// Returns null if no lookup can begin: there is no thread, for example.
+std::shared_ptr<lookup> name_lookup::join(known_name& its, const address& door) const noexcept try {
+  if (its.pending && clock::now() - its.pending->begun() >= lookup_max) its.leave();
+  if (!its.pending && !is_closed_) {
+    its.pending = look_up_(door);
+    its.pending->add(its);
   }
-  known_name& its = self.names_[door.authority()];
-  its.pending.reset();
-  if (!found.error && !found.endpoints.empty()) its.addresses = found.endpoints;
-  job->answer = std::move(found);
-  wake_all(job->waiting);
+  return its.pending;
+} catch (const std::exception&) {
+  return nullptr;
+}
+
+void name_lookup::close() noexcept {
+  is_closed_ = true;
+  for (auto& [name, its] : names_) {
+    its.leave();
+    wake_all(its.waiting);
+  }
+}
+
+/// If there is no memory for it, those who wait see the answer at their deadlines.
+void name_lookup::known_name::on_answer() noexcept try {
+  asio::post(all.strand_, [owner = all.owner_, this] {
+    if (const std::shared_ptr<void> alive = owner.lock()) wake_all(waiting);
+  });
+  // NOLINTNEXTLINE(bugprone-empty-catch)
+} catch (const std::exception&) {
+}
+
+void name_lookup::known_name::take_answer() {
+  if (!pending) return;
+  const std::optional<resolution> answer = pending->answer();
+  if (!answer) return;
+  if (is_good(answer)) addresses = answer->endpoints;
+  leave();
+}
+
+void name_lookup::known_name::leave() noexcept {
+  if (const std::shared_ptr<lookup> left = std::exchange(pending, nullptr)) left->remove(*this);
 }
 
 }  // namespace holdfast::net

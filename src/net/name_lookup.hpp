@@ -7,7 +7,6 @@
 #include <holdfast/detail/export.hpp>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "net/resolve.hpp"
@@ -21,40 +20,48 @@ bool has_a_name(const address& of);
 /// Looks up the IP addresses of hosts, and remembers them. Lives on the strand.
 class HOLDFAST_INTERNAL name_lookup {
 public:
-  using resolver = std::function<awaitable<resolution>(const strand_type&, const address&, time_point)>;
+  using resolver = std::function<std::shared_ptr<lookup>(const address&)>;
 
-  /// A running lookup holds the owner of this object, to which `owner` refers at that time.
-  name_lookup(const strand_type& strand, const std::weak_ptr<void>& owner, resolver look_up);
+  /// A handler that this posts to the strand holds the owner of this object, to which `owner` refers at that time.
+  name_lookup(const strand_type& strand, const std::weak_ptr<void>& owner, resolver look_up = net::look_up);
+  ~name_lookup() { close(); }
+  name_lookup(const name_lookup&) = delete;
+  name_lookup& operator=(const name_lookup&) = delete;
 
   /// Completes with the endpoints of an address. Looks up a host that is a name. If the lookup fails or takes long, the
   /// last addresses that were found are used: they seldom change, and a name server may hang. If none were found
-  /// before, completes with an error.
+  /// before, completes with the resolver's error, or with asio::error::timed_out at the deadline. Then the lookup goes
+  /// on, and keeps nobody waiting; the next caller has its answer.
   awaitable<resolution> find(const address& door, time_point deadline);
+
+  /// From now on no lookup begins or is waited for. Afterwards nothing is posted to the strand.
+  void close() noexcept;
 
   /// After this time without an answer, the addresses of the last successful lookup are used, if there are any.
   static constexpr std::chrono::milliseconds wait_max{250};
-  /// The time after which a lookup fails. The system's resolver itself goes on until it has an answer.
-  static constexpr std::chrono::seconds lookup_max{30};
 
 private:
-  // A lookup of the IP addresses of a name. All requests that need the name share one lookup. The lookup may last
-  // longer than they wait for it.
-  struct shared_lookup {
-    std::optional<resolution> answer{};
+  // All requests that need the name share one lookup.
+  struct known_name final : lookup::listener {
+    explicit known_name(name_lookup& all) : all(all) {}
+
+    void on_answer() noexcept override;
+    void take_answer();
+    void leave() noexcept;
+
+    name_lookup& all;
+    endpoint_list addresses{};  // the result of the last lookup that found any
+    std::shared_ptr<lookup> pending{};
     waiter_list waiting{};
   };
-  struct known_name {
-    endpoint_list addresses{};  // the result of the last lookup that found any
-    std::shared_ptr<shared_lookup> pending{};
-  };
 
-  static awaitable<void> look_up(std::shared_ptr<void> owner, name_lookup& self, address door,
-                                 std::shared_ptr<shared_lookup> job);
+  std::shared_ptr<lookup> join(known_name& its, const address& door) const noexcept;
 
   const strand_type& strand_;
   const std::weak_ptr<void>& owner_;
-  const resolver resolver_;
+  const resolver look_up_;
   std::map<std::string, known_name> names_;
+  bool is_closed_ = false;
 };
 
 }  // namespace holdfast::net

@@ -3,56 +3,112 @@
 
 #include "net/resolve.hpp"
 
+#include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/address.hpp>
-#include <boost/asio/ip/basic_resolver.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
+#include <exception>
+#include <map>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "lifetime/per_process.hpp"
+#include "platform/detached_thread.hpp"
 
 namespace holdfast::net {
+
+std::optional<resolution> lookup::answer() const {
+  const std::lock_guard lock(mutex_);
+  return answer_;
+}
+
+void lookup::add(listener& one) {
+  const std::lock_guard lock(mutex_);
+  if (!answer_) listeners_.push_back(one);
+}
+
+void lookup::remove(listener& one) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (one.is_linked()) listeners_.erase(listeners_.iterator_to(one));
+}
+
+void lookup::end(resolution answer) noexcept {
+  const std::lock_guard lock(mutex_);
+  answer_ = std::move(answer);
+  while (!listeners_.empty()) {
+    listener& one = listeners_.front();
+    listeners_.pop_front();
+    one.on_answer();
+  }
+}
+
+std::optional<resolution> without_lookup(const address& of) {
+  resolution literal;
+  if (of.is_path) {
+    literal.endpoints.emplace_back(asio::local::stream_protocol::endpoint(of.host));
+    return literal;
+  }
+  const auto ip = asio::ip::make_address(of.host, literal.error);
+  if (literal.error) return std::nullopt;
+  literal.endpoints.emplace_back(asio::ip::tcp::endpoint(ip, of.port));
+  return literal;
+}
+
 namespace {
 
-// The state of a lookup. If the deadline comes first, it outlives the coroutine that waits for it.
-struct lookup {
-  explicit lookup(const strand_type& strand) : resolver(strand), finished(strand) {}
+resolution ask_the_system(const address& name) noexcept try {
+  asio::io_context only_for_the_resolver(1);
+  asio::ip::tcp::resolver resolver(only_for_the_resolver);
+  resolution found;
+  const auto results =
+      resolver.resolve(name.host, std::to_string(name.port), asio::ip::resolver_base::numeric_service, found.error);
+  for (const auto& entry : results) found.endpoints.push_back(entry.endpoint());
+  return found;
+} catch (const std::exception&) {
+  return {asio::error::no_memory, {}};
+}
 
-  asio::ip::basic_resolver<asio::ip::tcp, strand_type> resolver;
-  timer_type finished;
-  bool answered = false;
-  resolution answer;
+/// The lookups that are running in this process. Thread-safe.
+class running_lookups {
+public:
+  std::shared_ptr<lookup> find_or_begin(const address& name) {
+    const std::lock_guard lock(mutex_);
+    std::shared_ptr<lookup>& its = by_name_[name.authority()];
+    if (its && clock::now() - its->begun() < lookup_max) return its;
+    if (threads_ == threads_max) {
+      throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again), "too many name lookups");
+    }
+    const auto job = std::make_shared<lookup>();
+    platform::start_detached([this, name, job] {
+      resolution found = ask_the_system(name);
+      ended(name, job);
+      job->end(std::move(found));
+    });
+    ++threads_;
+    return its = job;
+  }
+
+private:
+  // Each name has one thread, so this many names at once may have a server that does not answer.
+  static constexpr std::size_t threads_max = 64;
+
+  void ended(const address& name, const std::shared_ptr<lookup>& job) {
+    const std::lock_guard lock(mutex_);
+    --threads_;
+    const auto its = by_name_.find(name.authority());
+    if (its != by_name_.end() && its->second == job) by_name_.erase(its);
+  }
+
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<lookup>> by_name_;
+  std::size_t threads_ = 0;
 };
+
+lifetime::per_process<running_lookups> running;
 
 }  // namespace
 
-awaitable<resolution> resolve(const strand_type& strand, const address& where, time_point deadline) {
-  resolution literal;
-  if (where.is_path) {
-    literal.endpoints.emplace_back(asio::local::stream_protocol::endpoint(where.host));
-    co_return literal;
-  }
-  const auto ip = asio::ip::make_address(where.host, literal.error);
-  if (!literal.error) {
-    literal.endpoints.emplace_back(asio::ip::tcp::endpoint(ip, where.port));
-    co_return literal;
-  }
-
-  const auto job = std::make_shared<lookup>(strand);
-  job->finished.expires_at(deadline);
-  job->resolver.async_resolve(where.host, std::to_string(where.port), asio::ip::resolver_base::numeric_service,
-                              [job](const error_code& ec, const auto& results) {
-                                job->answered = true;
-                                job->answer.error = ec;
-                                for (const auto& entry : results) job->answer.endpoints.push_back(entry.endpoint());
-                                job->finished.cancel();
-                              });
-  co_await job->finished.async_wait(as_result);
-  if (!job->answered) {
-    job->resolver.cancel();
-    // A cancelled wait also gets here. Then the caller's next co_await throws.
-    resolution late;
-    late.error = asio::error::timed_out;
-    co_return late;
-  }
-  co_return std::move(job->answer);
-}
+std::shared_ptr<lookup> look_up(const address& name) { return running->find_or_begin(name); }
 
 }  // namespace holdfast::net

@@ -49,7 +49,7 @@ client_impl::client_impl(asio::any_io_executor executor, config settings)
       tls_(net::make_tls_client(
           settings_.tls, [this](log_event&& event) { tell(std::move(event)); },
           std::any_of(addresses_.begin(), addresses_.end(), is_tls))),
-      names_(*strand_, owner_, net::resolve),
+      names_(*strand_, owner_),
       random_(std::random_device{}()),
       all_(std::make_shared<std::vector<std::shared_ptr<connection>>>()) {
   counters_->tracer = settings_.tracer;
@@ -63,6 +63,7 @@ std::shared_ptr<client_impl> client_impl::make(asio::any_io_executor executor, c
 
 std::shared_ptr<void> client_impl::on_context_shutdown() noexcept {
   is_closed_ = true;
+  names_.close();
   for (const auto& each : *all_) each->release();
   idle_.clear();
   counters_->connections_open.set(0);
@@ -96,6 +97,7 @@ void client_impl::close() {
   if (process().is_foreign() || !strand_) return;
   asio::post(*strand_, [self = shared_from_this()] {
     self->is_closed_ = true;
+    self->names_.close();
     const auto all = *self->all_;
     for (const auto& each : all) each->close(closed());
     if (self->log_) self->log_->flush();

@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "consul/net_names.hpp"
 #include "support/async.hpp"
 #include "support/participant.hpp"
 
@@ -23,17 +24,15 @@ namespace {
 /// A name server whose answers the test chooses, and the results of the lookups.
 struct names_under_test : std::enable_shared_from_this<names_under_test> {
   explicit names_under_test(const asio::any_io_executor& ex)
-      : strand(ex),
-        names(strand, owner, [this](const strand_type&, const holdfast::net::address&, time_point deadline) {
-          return answer(deadline);
-        }) {}
+      : strand(ex), names(strand, owner, [this](const holdfast::net::address&) { return begin(); }) {}
 
-  awaitable<resolution> answer(time_point deadline) {
+  std::shared_ptr<lookup> begin() {
     ++lookups;
     if (throws) throw std::runtime_error("no thread");
-    timer_type timer(strand, std::min(deadline, clock::now() + delay));
-    co_await timer.async_wait(holdfast::consul::detail::as_result);
-    co_return next;
+    const auto job = jobs.emplace_back(std::make_shared<lookup>());
+    const auto timer = std::make_shared<timer_type>(strand, delay);
+    timer->async_wait([this, job, timer](const auto&) { job->end(next); });
+    return job;
   }
 
   void find(std::string host, clock::duration patience = 1min) {
@@ -58,6 +57,7 @@ struct names_under_test : std::enable_shared_from_this<names_under_test> {
   bool throws = false;
   resolution next;
   int lookups = 0;
+  std::vector<std::shared_ptr<lookup>> jobs;
   std::vector<resolution> found;
   name_lookup names;
 };
@@ -90,7 +90,7 @@ ASYNC_TEST_CASE(all_who_need_a_name_share_a_lookup) {
   t->find("127.0.0.1");
   t->find("127.0.0.1");
   co_await t->until(6);
-  BOOST_TEST(t->lookups == 4, "each name has a lookup of its own, and an IP address is not shared");
+  BOOST_TEST(t->lookups == 2, "each name has a lookup of its own, and an IP address needs none");
 }
 
 ASYNC_TEST_CASE(the_last_addresses_stay_in_use_while_a_lookup_fails_or_hangs) {
@@ -142,6 +142,35 @@ ASYNC_TEST_CASE(without_known_addresses_the_error_is_returned) {
   co_await t->until(3);
   BOOST_TEST(t->found[2].error == asio::error::timed_out);
   BOOST_TEST(t->found[2].endpoints.empty());
+}
+
+ASYNC_TEST_CASE(an_answer_for_which_nobody_waited_is_used_later) {
+  const auto t = std::make_shared<names_under_test>(ex);
+  t->next.endpoints = some_addresses(1);
+  t->delay = 50ms;
+  t->find("consul.example", 5ms);
+  co_await t->until(1);
+  BOOST_TEST(t->found[0].error == asio::error::timed_out);
+  while (!t->jobs.back()->answer()) co_await pause(1ms);
+  t->delay = 1min;
+  t->find("consul.example");
+  co_await t->until(2);
+  BOOST_TEST(t->lookups == 2, "that answer may be old, so another lookup begins");
+  BOOST_TEST((t->found[1].endpoints == some_addresses(1)));
+}
+
+ASYNC_TEST_CASE(after_close_nobody_waits_and_no_lookup_begins) {
+  const auto t = std::make_shared<names_under_test>(ex);
+  t->delay = 1min;
+  t->find("consul.example");
+  while (t->lookups == 0) co_await pause(1ms);
+  t->names.close();
+  co_await t->until(1);
+  BOOST_TEST(t->found[0].error == asio::error::timed_out);
+  t->find("consul.example");
+  co_await t->until(2);
+  BOOST_TEST(t->found[1].error.failed());
+  BOOST_TEST(t->lookups == 1);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

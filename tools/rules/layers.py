@@ -110,7 +110,7 @@ LAYERS = {
     **{f"src/protocol/{each}": Layer((*inside("protocol", each, CORE), *COMMON, *VALUES), SYSTEM_ONLY) for each in CORE},
     "src/platform": Layer(PLATFORM, ("boost/asio/", *SYSTEM_ONLY)),
     "src/platform/linux": Layer((*PLATFORM, "platform/linux/"), ("boost/asio/", *SYSTEM_ONLY)),
-    "src/net": Layer(("net/", *PLATFORM, *LOG, *COMMON)),
+    "src/net": Layer(("net/", "lifetime/per_process.hpp", *PLATFORM, *LOG, *COMMON)),
     **{f"src/consul/{each}": Layer((*inside("consul", each, CLIENT), *BESIDE_CLIENT)) for each in CLIENT},
     "src/lifetime": Layer(("lifetime/", *PLATFORM, *OPERATIONS, *LOG, HISTOGRAM), ("boost/asio/", *SYSTEM_ONLY)),
     "src/consul": Layer(("consul/", "net/", "lifetime/", *PLATFORM, "holdfast/consul/", VERSION, *LOG, *COMMON)),
