@@ -26,7 +26,7 @@ struct resolution {
 };
 
 /// A lookup of a name, which is running or has ended. All who need the name share it. Thread-safe.
-class HOLDFAST_INTERNAL lookup {
+class lookup {
 public:
   class listener : public boost::intrusive::list_base_hook<> {
   public:
@@ -54,7 +54,7 @@ private:
 };
 
 /// Returns the endpoint of a UNIX socket or of an IP literal. Returns nullopt for a name.
-HOLDFAST_INTERNAL std::optional<resolution> without_lookup(const address& of);
+std::optional<resolution> without_lookup(const address& of);
 
 /// A lookup that has run for this long is given up: the next request for the name begins another one.
 inline constexpr std::chrono::seconds lookup_max{30};
