@@ -30,7 +30,7 @@ public:
     if (waiting_ && has_left()) complete_lost();
   }
 
-  error_code decode(const http_reply& reply) override {
+  std::optional<error_code> decode(const http_reply& reply) override {
     return std::apply([&](Results&... results) { return decode_(reply, results...); }, results_);
   }
 
@@ -82,15 +82,23 @@ void launch(const std::shared_ptr<client_impl>& impl, call what, Decode decode, 
 }  // namespace
 
 void start(const std::shared_ptr<client_impl>& impl, get_request request, handler_of<entry_answer>&& waiting) {
-  launch(impl, make_call(impl->calls(), request), decode_get, std::move(waiting));
+  auto decode = [from = entries_reader(), list = std::vector<kv_entry>()](
+                    const http_reply& reply, entry_answer& out) mutable { return decode_get(from, list, reply, out); };
+  launch(impl, make_call(impl->calls(), request), std::move(decode), std::move(waiting));
 }
 
 void start(const std::shared_ptr<client_impl>& impl, list_request request, handler_of<entries_answer>&& waiting) {
-  launch(impl, make_call(impl->calls(), request), decode_list, std::move(waiting));
+  auto decode = [from = entries_reader()](const http_reply& reply, entries_answer& out) mutable {
+    return decode_list(from, reply, out);
+  };
+  launch(impl, make_call(impl->calls(), request), std::move(decode), std::move(waiting));
 }
 
 void start(const std::shared_ptr<client_impl>& impl, keys_request request, handler_of<keys_answer>&& waiting) {
-  launch(impl, make_call(impl->calls(), request), decode_keys, std::move(waiting));
+  auto decode = [from = entries_reader()](const http_reply& reply, keys_answer& out) mutable {
+    return decode_keys(from, reply, out);
+  };
+  launch(impl, make_call(impl->calls(), request), std::move(decode), std::move(waiting));
 }
 
 void start(const std::shared_ptr<client_impl>& impl, write_request request, handler_of<bool>&& waiting) {
@@ -125,12 +133,12 @@ void start(const std::shared_ptr<client_impl>& impl, node_register_request reque
 
 void start(const std::shared_ptr<client_impl>& impl, txn_request request, handler_of<txn_reply>&& waiting) {
   // A plain pointer is enough, because the operation owns the client while it decodes.
-  const auto decode = [operations = request.operations.size(), client = impl.get()](const http_reply& reply,
-                                                                                    txn_reply& out) {
+  auto decode = [from = entries_reader(), operations = request.operations.size(), client = impl.get()](
+                    const http_reply& reply, txn_reply& out) mutable {
     if (const auto most = operations_taken(reply)) client->learn_operations_max(*most);
-    return decode_txn(reply, operations, out);
+    return decode_txn(from, reply, operations, out);
   };
-  launch(impl, make_call(impl->calls(), request, impl->operations_max()), decode, std::move(waiting));
+  launch(impl, make_call(impl->calls(), request, impl->operations_max()), std::move(decode), std::move(waiting));
 }
 
 const asio::any_io_executor& executor_of(const client_impl& impl) noexcept { return impl.executor(); }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/deferred.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/system/errc.hpp>
@@ -181,7 +182,14 @@ awaitable<attempt_result> client_impl::attempt(operation& op, time_point deadlin
         clock::now() + what.request.slack < deadline) {
       continue;
     }
-    if (!ended.error) ended.error = decode(op, ended.reply);
+    if (!ended.error) {
+      const std::optional<error_code> decoded = decode_part(op, ended.reply);
+      if (decoded) {
+        ended.error = *decoded;
+      } else {
+        ended.error = co_await decode_rest(op, ended.reply);
+      }
+    }
     if (ended.error == error::permission_denied && clock::now() < deadline && new_tokens++ < new_tokens_max &&
         transport_.has_another_token(ended.token)) {
       continue;
@@ -206,10 +214,20 @@ awaitable<attempt_result> client_impl::attempt(operation& op, time_point deadlin
 }
 
 // The server decides how much memory an answer takes. If memory runs out, only this operation fails.
-error_code client_impl::decode(operation& op, const http_reply& reply) try {
+std::optional<error_code> client_impl::decode_part(operation& op, const http_reply& reply) try {
   return op.decode(reply);
 } catch (const std::bad_alloc&) {
-  return error::reply_too_large;
+  return error_code(error::reply_too_large);
+}
+
+// Between two parts, other work on the strand goes on: renewals, above all.
+awaitable<error_code> client_impl::decode_rest(operation& op, const http_reply& reply) {
+  std::optional<error_code> ended;
+  while (!ended) {
+    co_await asio::post(*strand_, asio::deferred);
+    ended = decode_part(op, reply);
+  }
+  co_return *ended;
 }
 
 outcome client_impl::outcome_with_diagnostics(const call& what, const attempt_result& ended) const try {

@@ -36,8 +36,9 @@ public:
   const call& what() const noexcept { return call_; }
   client_impl& owner() const noexcept { return *owner_; }
 
-  /// Returns the error that the reply stands for, if any. Keeps the decoded value for `complete`.
-  virtual error_code decode(const http_reply& reply) = 0;
+  /// Decodes the next part of the reply, and keeps the value for `complete`. Returns the error that the reply stands
+  /// for, if any, or nullopt if there is more to decode.
+  virtual std::optional<error_code> decode(const http_reply& reply) = 0;
   /// Posts the handler. If the handler lives on the strand, and the initiating function has returned, calls it instead.
   /// To be called once.
   virtual void complete(outcome ended) = 0;
@@ -97,7 +98,8 @@ private:
   awaitable<void> perform(operation& op);
   void count(const call& what, const error_code& result, clock::duration took);
   awaitable<attempt_result> attempt(operation& op, time_point deadline);
-  static error_code decode(operation& op, const http_reply& reply);
+  static std::optional<error_code> decode_part(operation& op, const http_reply& reply);
+  awaitable<error_code> decode_rest(operation& op, const http_reply& reply);
   outcome outcome_with_diagnostics(const call& what, const attempt_result& ended) const;
   diagnostics diagnostics_about(const call& what, const attempt_result& ended) const;
 

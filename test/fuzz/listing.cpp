@@ -11,12 +11,12 @@
 #include <string>
 #include <vector>
 
-#include "consul/encoding/entries.hpp"
 #include "consul/encoding/json.hpp"
 #include "fuzz.hpp"
 #include "protocol/administration/administration.hpp"
 #include "protocol/pool/plan.hpp"
 #include "protocol/record/snapshot.hpp"
+#include "support/decode.hpp"
 
 using namespace holdfast;
 using namespace holdfast::protocol;

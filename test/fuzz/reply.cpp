@@ -17,9 +17,9 @@
 #include <string>
 
 #include "consul/encoding/base64.hpp"
-#include "consul/encoding/entries.hpp"
 #include "consul/encoding/json.hpp"
 #include "fuzz.hpp"
+#include "support/decode.hpp"
 
 using namespace holdfast;
 using namespace holdfast::consul;

@@ -17,10 +17,10 @@
 #include <string>
 #include <vector>
 
-#include "consul/encoding/entries.hpp"
 #include "consul/encoding/json.hpp"
 #include "consul/encoding/reply.hpp"
 #include "fuzz.hpp"
+#include "support/decode.hpp"
 #include "testing/api.hpp"
 #include "testing/http.hpp"
 

@@ -16,6 +16,7 @@
 #include "consul/encoding/json.hpp"
 #include "consul/encoding/reply.hpp"
 #include "fuzz.hpp"
+#include "support/decode.hpp"
 #include "testing/api.hpp"
 
 using namespace holdfast;

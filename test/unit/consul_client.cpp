@@ -27,6 +27,7 @@
 #include <new>
 
 #include "consul/client_impl.hpp"
+#include "consul/encoding/entries.hpp"
 #include "platform/strand.hpp"
 #include "support/async.hpp"
 #include "support/maker_process.hpp"
@@ -47,6 +48,7 @@ namespace {
 
 using entry_answer = answer<std::optional<kv_entry>>;
 using entries_answer = answer<std::vector<kv_entry>>;
+using keys_answer = answer<std::vector<std::string>>;
 
 // Deadlines that no passing test reaches. They are longer than the deadline of a test case (also with sanitizers), so a
 // request that waits for one of them fails its test.
@@ -118,7 +120,7 @@ public:
   starving(std::shared_ptr<detail::client_impl> owner, detail::call what, std::optional<error_code>& result,
            asio::steady_timer& done)
       : operation(std::move(owner), std::move(what)), result_(result), done_(done) {}
-  error_code decode(const detail::http_reply&) override { throw std::bad_alloc(); }
+  std::optional<error_code> decode(const detail::http_reply&) override { throw std::bad_alloc(); }
   void complete(holdfast::consul::detail::outcome ended) override {
     result_ = ended.code();
     done_.cancel();
@@ -431,6 +433,46 @@ ASYNC_TEST_CASE(replies_that_are_none) {
     BOOST_TEST(ec == expected);
     peer.close();
   }
+}
+
+ASYNC_TEST_CASE(a_long_listing_is_decoded_in_parts) {
+  scripted_server server(ex);
+  client consul(ex, settings_for(server));
+  std::string names = "[";
+  while (names.size() < 20 * detail::entries_reader::usual_part) names += R"("some/key",)";
+  names.back() = ']';
+  const std::string bytes = "HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(names.size()) + "\r\n\r\n" + names;
+  pending<keys_answer> keys(ex, consul.keys("some/"));
+  auto [peer, request] = co_await server.accept_request();
+  bool is_sent = false;
+  int turns = 0;  // of other work on the strand, after the last byte
+  const auto others = [&]() -> asio::awaitable<void> {
+    while (!keys.ready()) {
+      if (is_sent && consul.statistics().bytes_received == bytes.size()) ++turns;
+      co_await asio::post(consul.strand(), asio::use_awaitable);
+    }
+  };
+  asio::co_spawn(consul.strand(), others(), asio::detached);
+  co_await peer.send(bytes);
+  is_sent = true;
+  BOOST_TEST(!co_await keys.wait());
+  BOOST_TEST(turns > 10);
+}
+
+ASYNC_TEST_CASE(the_result_of_a_read_may_take_twice_the_size_of_a_reply) {
+  scripted_server server(ex);
+  config settings = settings_for(server);
+  settings.reply_bytes_max = 1024;
+  client consul(ex, settings);
+  std::string names = "[";
+  while (names.size() < 1000) names += R"("",)";
+  names.back() = ']';
+  pending<keys_answer> keys(ex, consul.keys("some/"));
+  auto [peer, request] = co_await server.accept_request();
+  co_await peer.reply(names);
+  const error_code ec = co_await keys.wait();
+  BOOST_TEST(ec == error::reply_too_large);
+  BOOST_TEST(keys.value().value.empty());
 }
 
 ASYNC_TEST_CASE(an_answer_that_takes_more_memory_than_there_is_fails_its_operation_only) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The holdfast authors
 // SPDX-License-Identifier: BSL-1.0
 
-#include "consul/encoding/entries.hpp"
 #include "consul/encoding/json.hpp"
+#include "support/decode.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <functional>
@@ -37,18 +37,22 @@ const std::string refused_text =
 
 using parser = std::function<error_code(std::string_view)>;
 
-template <class T>
-parser make(error_code (*parse)(std::string_view, T&)) {
-  return [parse](std::string_view body) {
-    T out;
-    return parse(body, out);
-  };
-}
-
-const parser entries = make(parse_entries);
-const parser keys = make(parse_keys);
-const parser session_id = make(parse_session_id);
-const parser sessions = make(parse_sessions);
+const parser entries = [](std::string_view body) {
+  std::vector<kv_entry> out;
+  return parse_entries(body, out);
+};
+const parser keys = [](std::string_view body) {
+  std::vector<std::string> out;
+  return parse_keys(body, out);
+};
+const parser session_id = [](std::string_view body) {
+  std::string out;
+  return parse_session_id(body, out);
+};
+const parser sessions = [](std::string_view body) {
+  std::vector<session_info> out;
+  return parse_sessions(body, out);
+};
 const parser txn = [](std::string_view body) {
   txn_reply out;
   return parse_txn(body, 2, out);
@@ -212,6 +216,39 @@ BOOST_AUTO_TEST_CASE(memory_is_taken_for_what_was_checked) {
   std::vector<session_info> info;
   BOOST_TEST(parse_sessions(zeros, info) == error::malformed_reply);
   BOOST_TEST(info.capacity() <= 1024u);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_kept_is_bounded) {
+  const std::string empty_names = R"(["","","","","","","",""])";
+  std::vector<std::string> names;
+  BOOST_TEST(!parse_keys(empty_names, names, 8 * sizeof(std::string)));
+  BOOST_TEST(parse_keys(empty_names, names, 8 * sizeof(std::string) - 1) == error::reply_too_large);
+  BOOST_TEST(!parse_keys(R"(["12345"])", names, sizeof(std::string) + 5));
+  BOOST_TEST(parse_keys(R"(["123456"])", names, sizeof(std::string) + 5) == error::reply_too_large);
+
+  const std::string two = "[" + entry_text + "," + entry_text + "]";
+  std::vector<kv_entry> listing;
+  BOOST_TEST(!parse_entries(two, listing, 2 * sizeof(kv_entry) + two.size()));
+  BOOST_TEST(parse_entries(two, listing, 2 * sizeof(kv_entry)) == error::reply_too_large);
+  BOOST_TEST(parse_entries(two, listing, 2 * sizeof(kv_entry) - 1) == error::reply_too_large);
+
+  http_reply reply;
+  reply.status = 409;
+  reply.body = R"({"Errors":[{"OpIndex":0,"What":""},{"OpIndex":0,"What":""}]})";
+  txn_reply txn;
+  reply.kept_max = 2 * sizeof(txn_error);
+  BOOST_TEST(!decode_txn(reply, 1, txn));
+  --reply.kept_max;
+  BOOST_TEST(decode_txn(reply, 1, txn) == error::reply_too_large);
+}
+
+BOOST_AUTO_TEST_CASE(a_tree_is_made_of_short_texts_only) {
+  const std::string longest = '[' + std::string(tree_text_max - 2, ' ') + ']';
+  BOOST_TEST(!sessions(longest));
+  BOOST_TEST(sessions(' ' + longest) == error::reply_too_large);
+  BOOST_TEST(session_id(' ' + longest) == error::reply_too_large);
+  std::optional<catalog_node> node;
+  BOOST_TEST(parse_node(' ' + longest, node) == error::reply_too_large);
 }
 
 BOOST_AUTO_TEST_CASE(key_lists) {

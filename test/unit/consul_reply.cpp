@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSL-1.0
 
 #include "consul/encoding/reply.hpp"
+#include "support/decode.hpp"
 
 #include <boost/test/unit_test.hpp>
 

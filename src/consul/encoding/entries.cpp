@@ -7,6 +7,7 @@
 #include <array>
 #include <boost/json/basic_parser_impl.hpp>
 #include <cstdint>
+#include <utility>
 
 #include "consul/encoding/base64.hpp"
 #include "consul/encoding/json.hpp"
@@ -22,7 +23,7 @@ namespace json = boost::json;
 constexpr std::size_t usual_entry_text = 200;
 
 /// The object or array of the document that the parser is in.
-enum class place : std::uint8_t { outside, listing, entry, txn, results, result, errors, refusal };
+enum class place : std::uint8_t { outside, names, listing, entry, txn, results, result, errors, refusal };
 
 /// The kind of the next value in that place: an element, or the member that was just named.
 enum class item : std::uint8_t {
@@ -77,6 +78,7 @@ constexpr unsigned needed_in(place p) noexcept {
     case place::refusal:
       return bit(item::op_index) | bit(item::what);
     case place::outside:
+    case place::names:
     case place::listing:
     case place::txn:
     case place::results:
@@ -91,14 +93,15 @@ constexpr unsigned needed_in(place p) noexcept {
 /// last one counts.
 class reader {
 public:
-  // There are no limits here, because the size of the body bounds everything.
+  // There are no limits here, because the size of the body and `kept_max` bound everything.
   static constexpr std::size_t max_object_size = static_cast<std::size_t>(-1);
   static constexpr std::size_t max_array_size = max_object_size;
   static constexpr std::size_t max_key_size = max_object_size;
   static constexpr std::size_t max_string_size = max_object_size;
 
-  explicit reader(std::vector<kv_entry>& listing) : entries_(listing) {}
-  explicit reader(txn_reply& txn) : entries_(txn.results), txn_(&txn) {}
+  reader(std::vector<std::string>& names, std::size_t kept_max) : names_(&names), kept_left_(kept_max) {}
+  reader(std::vector<kv_entry>& listing, std::size_t kept_max) : entries_(&listing), kept_left_(kept_max) {}
+  reader(txn_reply& txn, std::size_t kept_max) : entries_(&txn.results), txn_(&txn), kept_left_(kept_max) {}
 
   bool on_document_begin(error_code&) { return true; }
   bool on_document_end(error_code&) { return true; }
@@ -109,17 +112,15 @@ public:
       case place::outside:
         return txn_ ? go_to(place::txn) : malformed(ec);
       case place::listing:
-        entries_.emplace_back();
-        return go_to(place::entry);
+        return add_to(*entries_, ec) && go_to(place::entry);
       case place::results:
-        entries_.emplace_back();
-        return go_to(place::result);
+        return add_to(*entries_, ec) && go_to(place::result);
       case place::result:
-        entries_.back() = kv_entry();
+        entries_->back() = kv_entry();
         return go_to(place::entry);
       case place::errors:
-        txn_->errors.emplace_back();
-        return go_to(place::refusal);
+        return add_to(txn_->errors, ec) && go_to(place::refusal);
+      case place::names:
       case place::entry:
       case place::txn:
       case place::refusal:
@@ -142,6 +143,7 @@ public:
       case place::refusal:
         return go_to(place::errors);
       case place::outside:
+      case place::names:
       case place::listing:
       case place::txn:
       case place::results:
@@ -153,7 +155,7 @@ public:
 
   bool on_array_begin(error_code& ec) {
     if (passes_over()) return ++skipped_ > 0;
-    if (at_ == place::outside && !txn_) return go_to(place::listing);
+    if (at_ == place::outside && !txn_) return go_to(names_ ? place::names : place::listing);
     if (next_ != item::results && next_ != item::errors) return malformed(ec);
     const place inside = next_ == item::results ? place::results : place::errors;
     clear();  // if the array comes twice, the last one counts
@@ -162,7 +164,7 @@ public:
 
   bool on_array_end(std::size_t, error_code&) {
     if (skipped_ > 0) return --skipped_, true;
-    return go_to(at_ == place::listing ? place::outside : place::txn);
+    return go_to(at_ == place::names || at_ == place::listing ? place::outside : place::txn);
   }
 
   bool on_key_part(json::string_view part, std::size_t, error_code&) { return skipped_ > 0 || keep(part); }
@@ -176,9 +178,11 @@ public:
   bool on_string_part(json::string_view part, std::size_t, error_code&) { return passes_over() || keep(part); }
   bool on_string(json::string_view rest, std::size_t, error_code& ec) {
     if (passes_over()) return true;
-    const bool taken = take(whole(rest));
+    const std::string_view text = whole(rest);
+    const std::size_t size = text.size() + (at_ == place::names ? sizeof(std::string) : 0);
+    const bool taken = may_keep(size, ec) && (take(text) || malformed(ec));
     kept_.clear();
-    return taken || malformed(ec);
+    return taken;
   }
 
   bool on_uint64(std::uint64_t number, json::string_view, error_code& ec) {
@@ -200,6 +204,22 @@ private:
   static bool malformed(error_code& ec) {
     ec = error::malformed_reply;
     return false;
+  }
+
+  bool may_keep(std::size_t bytes, error_code& ec) noexcept {
+    if (bytes <= kept_left_) {
+      kept_left_ -= bytes;
+      return true;
+    }
+    ec = error::reply_too_large;
+    return false;
+  }
+
+  template <class Element>
+  bool add_to(std::vector<Element>& list, error_code& ec) {
+    if (!may_keep(sizeof(Element), ec)) return false;
+    list.emplace_back();
+    return true;
   }
 
   bool go_to(place p) noexcept {
@@ -238,18 +258,21 @@ private:
     seen_ |= bit(next_);
     switch (next_) {
       case item::key:
-        entries_.back().key = text;
+        entries_->back().key = text;
         return true;
       case item::value:
-        return decode_base64(text, entries_.back().value);
+        return decode_base64(text, entries_->back().value);
       case item::session:
-        entries_.back().session = text;
+        entries_->back().session = text;
         return true;
       case item::what:
         txn_->errors.back().text = text;
         txn_->errors.back().reason = refusal_of(text);
         return true;
       case item::element:
+        if (at_ != place::names) return false;
+        names_->emplace_back(text);
+        return true;
       case item::unknown_member:
       case item::flags:
       case item::create_index:
@@ -268,16 +291,16 @@ private:
     seen_ |= bit(next_);
     switch (next_) {
       case item::flags:
-        entries_.back().flags = number;
+        entries_->back().flags = number;
         return true;
       case item::create_index:
-        entries_.back().create_index = number;
+        entries_->back().create_index = number;
         return true;
       case item::modify_index:
-        entries_.back().modify_index = number;
+        entries_->back().modify_index = number;
         return true;
       case item::lock_index:
-        entries_.back().lock_index = number;
+        entries_->back().lock_index = number;
         return true;
       case item::op_index:
         txn_->errors.back().operation = static_cast<std::size_t>(number);
@@ -299,13 +322,13 @@ private:
   bool clear() {
     switch (next_) {
       case item::value:
-        entries_.back().value.clear();
+        entries_->back().value.clear();
         return true;
       case item::session:
-        entries_.back().session.clear();
+        entries_->back().session.clear();
         return true;
       case item::results:
-        entries_.clear();
+        entries_->clear();
         return true;
       case item::errors:
         txn_->errors.clear();
@@ -325,8 +348,10 @@ private:
     return false;
   }
 
-  std::vector<kv_entry>& entries_;
+  std::vector<std::string>* names_ = nullptr;
+  std::vector<kv_entry>* entries_ = nullptr;
   txn_reply* txn_ = nullptr;
+  std::size_t kept_left_;
   place at_ = place::outside;
   item next_ = item::element;
   unsigned seen_ = 0;        // members of the object that the parser is in
@@ -335,33 +360,71 @@ private:
   std::string kept_;
 };
 
-template <class Target>
-error_code read_all(std::string_view body, Target& out) {
+json::parse_options bounded_depth() {
   json::parse_options options;
   options.max_depth = depth_max;
-  json::basic_parser<reader> parser(options, out);
-  error_code ec;
-  const std::size_t used = parser.write_some(false, body.data(), body.size(), ec);
-  return ec || used != body.size() ? error_code(error::malformed_reply) : error_code();
+  return options;
+}
+
+void clear(std::vector<std::string>& names) { names.clear(); }
+void clear(std::vector<kv_entry>& entries) { entries.clear(); }
+void clear(txn_reply& txn) {
+  txn.results.clear();
+  txn.errors.clear();
 }
 
 }  // namespace
 
-error_code parse_entries(std::string_view body, std::vector<kv_entry>& out) {
-  out.clear();
-  out.reserve(std::min(body.size() / usual_entry_text, reserve_max));
-  return read_all(body, out);
+/// A document that is being read, and the position in it.
+class entries_reader::document {
+public:
+  template <class Target>
+  document(std::string_view body, Target& out, std::size_t kept_max)
+      : rest_(body), parser_(bounded_depth(), out, kept_max) {
+    clear(out);
+  }
+
+  std::optional<error_code> read(std::size_t size) {
+    const std::string_view part = rest_.substr(0, size);
+    rest_.remove_prefix(part.size());
+    error_code ec;
+    const std::size_t used = parser_.write_some(!rest_.empty(), part.data(), part.size(), ec);
+    if (ec == error::reply_too_large) return ec;
+    if (ec || used != part.size()) return error_code(error::malformed_reply);
+    return rest_.empty() ? std::optional(error_code()) : std::nullopt;
+  }
+
+private:
+  std::string_view rest_;
+  json::basic_parser<reader> parser_;
+};
+
+entries_reader::entries_reader(std::size_t part_max) noexcept : part_max_(part_max) {}
+entries_reader::~entries_reader() = default;
+entries_reader::entries_reader(entries_reader&&) noexcept = default;
+
+template <class Target>
+std::optional<error_code> entries_reader::read_part(std::string_view body, Target& out, std::size_t kept_max) {
+  if (body.size() <= part_max_) return document(body, out, kept_max).read(body.size());
+  if (!begun_) begun_ = std::make_unique<document>(body, out, kept_max);
+  const std::optional<error_code> ended = begun_->read(part_max_);
+  if (ended) begun_.reset();
+  return ended;
 }
 
-error_code parse_txn(std::string_view body, std::size_t operations, txn_reply& out) {
-  out.results.clear();
-  out.errors.clear();
-  if (const error_code ec = read_all(body, out)) return ec;
-  for (const txn_error& refusal : out.errors) {
-    if (refusal.operation >= operations) return error::malformed_reply;
-  }
-  out.applied = out.errors.empty();
-  return {};
+std::optional<error_code> entries_reader::read(std::string_view body, std::vector<std::string>& out,
+                                               std::size_t kept_max) {
+  return read_part(body, out, kept_max);
+}
+
+std::optional<error_code> entries_reader::read(std::string_view body, std::vector<kv_entry>& out,
+                                               std::size_t kept_max) {
+  if (!begun_) out.reserve(std::min(body.size() / usual_entry_text, reserve_max));
+  return read_part(body, out, kept_max);
+}
+
+std::optional<error_code> entries_reader::read(std::string_view body, txn_reply& out, std::size_t kept_max) {
+  return read_part(body, out, kept_max);
 }
 
 }  // namespace holdfast::consul::detail

@@ -7,16 +7,39 @@
 #include <holdfast/consul/kv.hpp>
 #include <holdfast/consul/txn.hpp>
 #include <holdfast/error.hpp>
+#include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
-// Parses listings and transactions, which are read often and can be long. json.hpp says what is refused.
 namespace holdfast::consul::detail {
 
-error_code parse_entries(std::string_view body, std::vector<kv_entry>& out);
+/// Reads listings and the replies to transactions, which are read often and can be long. A long one is read in parts,
+/// so that other work goes on in between. json.hpp says what is refused.
+class entries_reader {
+public:
+  static constexpr std::size_t usual_part = 64 * 1024;
 
-/// `operations` is the number of operations in the transaction. An error that names an operation beyond it is
-/// malformed.
-error_code parse_txn(std::string_view body, std::size_t operations, txn_reply& out);
+  explicit entries_reader(std::size_t part_max = usual_part) noexcept;
+  ~entries_reader();
+  entries_reader(entries_reader&&) noexcept;
+  entries_reader& operator=(entries_reader&&) = delete;
+
+  /// Reads the next part of the body. Returns nullopt if there is more: the next call must have the same arguments. The
+  /// result is reply_too_large if `out` would need more than `kept_max` bytes.
+  std::optional<error_code> read(std::string_view body, std::vector<std::string>& out, std::size_t kept_max);
+  std::optional<error_code> read(std::string_view body, std::vector<kv_entry>& out, std::size_t kept_max);
+  std::optional<error_code> read(std::string_view body, txn_reply& out, std::size_t kept_max);
+
+private:
+  class document;
+
+  template <class Target>
+  std::optional<error_code> read_part(std::string_view body, Target& out, std::size_t kept_max);
+
+  std::size_t part_max_;
+  std::unique_ptr<document> begun_;
+};
 
 }  // namespace holdfast::consul::detail

@@ -173,6 +173,12 @@ public:
     parser.emplace(body_bytes_max_);
   }
 
+  http_reply take() {
+    http_reply taken = std::move(parser->reply);
+    taken.kept_max = kept_max_of(body_bytes_max_);
+    return taken;
+  }
+
   /// Skips an interim reply: a server may send any number of 1xx replies before the final one (RFC 9110, section 15.2).
   bool pass_over_interim() {
     if (!parser->is_done() || parser->reply.status >= 200) return false;
@@ -238,6 +244,6 @@ bool reply_parser::keep_alive() const noexcept {
   return done() && machine_->parser->keep_alive() && machine_->buffer.size() == 0;
 }
 
-http_reply reply_parser::take() { return std::move(machine_->parser->reply); }
+http_reply reply_parser::take() { return machine_->take(); }
 
 }  // namespace holdfast::consul::detail

@@ -51,6 +51,10 @@ std::string to_bytes(const http_request& request, const agent_lines& to, std::st
 HOLDFAST_INTERNAL std::string format_request(std::string_view method, std::string_view target, std::string_view headers,
                                              std::string_view body);
 
+/// The memory that the result of a reply may take, if its body may have this size. A short key takes more memory than
+/// its text.
+constexpr std::size_t kept_max_of(std::size_t body_bytes_max) noexcept { return 2 * body_bytes_max; }
+
 /// The parts of a reply that the client uses.
 struct http_reply {
   unsigned status = 0;
@@ -58,8 +62,9 @@ struct http_reply {
   std::optional<std::uint64_t> index;  ///< X-Consul-Index
   bool known_leader = true;            ///< X-Consul-Knownleader
   std::chrono::milliseconds last_contact{0};
-  bool filtered_by_acls = false;            ///< X-Consul-Results-Filtered-By-ACLs
-  std::chrono::milliseconds asked_wait{0};  ///< the wait that a blocking query has sent
+  bool filtered_by_acls = false;                              ///< X-Consul-Results-Filtered-By-ACLs
+  std::chrono::milliseconds asked_wait{0};                    ///< the wait that a blocking query has sent
+  std::size_t kept_max = kept_max_of(std::size_t{64} << 20);  ///< the result may take this much memory
 };
 
 /// Parses one reply from bytes that come in any portions. Interim replies (1xx) are skipped, except 101. That is an

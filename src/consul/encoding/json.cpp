@@ -16,6 +16,7 @@ namespace {
 namespace json = boost::json;
 
 error_code parse(std::string_view body, json::value& out) {
+  if (body.size() > tree_text_max) return error::reply_too_large;
   json::parse_options options;
   options.max_depth = depth_max;
   error_code ec;
@@ -28,7 +29,7 @@ class document {
 public:
   explicit document(std::string_view body) : root_(&memory_), ec_(parse(body, root_)) {}
 
-  explicit operator bool() const noexcept { return !ec_; }
+  const error_code& error() const noexcept { return ec_; }
   const json::value& root() const noexcept { return root_; }
 
 private:
@@ -155,27 +156,24 @@ error_code malformed_unless(bool ok) { return ok ? error_code() : error_code(err
 
 }  // namespace
 
-error_code parse_keys(std::string_view body, std::vector<std::string>& out) {
-  const document reply(body);
-  return malformed_unless(reply && read_array(reply.root(), out, convert_string));
-}
-
 error_code parse_session_id(std::string_view body, std::string& out) {
   const document reply(body);
-  const json::object* const created = reply ? reply.root().if_object() : nullptr;
+  if (reply.error()) return reply.error();
+  const json::object* const created = reply.root().if_object();
   return malformed_unless(created != nullptr && read(*created, "ID", out) && !out.empty());
 }
 
 error_code parse_sessions(std::string_view body, std::vector<session_info>& out) {
   const document reply(body);
-  return malformed_unless(reply && read_array(reply.root(), out, convert_session));
+  if (reply.error()) return reply.error();
+  return malformed_unless(read_array(reply.root(), out, convert_session));
 }
 
 error_code parse_node(std::string_view body, std::optional<catalog_node>& out) {
   out.reset();
   const document reply(body);
-  if (reply && reply.root().is_null()) return {};
-  const json::object* const found = reply ? reply.root().if_object() : nullptr;
+  if (reply.error() || reply.root().is_null()) return reply.error();
+  const json::object* const found = reply.root().if_object();
   const json::value* const node = found != nullptr ? found->if_contains("Node") : nullptr;
   const json::object* const fields = node != nullptr ? node->if_object() : nullptr;
   catalog_node its;

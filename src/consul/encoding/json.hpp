@@ -16,8 +16,8 @@
 
 // Converts Consul's JSON bodies to and from the types of this library; listings and transactions are in entries.hpp.
 // Replies are not trusted: the depth is bounded, the type of every field is checked, and numbers must be unsigned
-// 64-bit integers. Anything else is error::malformed_reply. Unknown fields are ignored, because newer servers may add
-// some. After an error, `out` is unspecified.
+// 64-bit integers. Anything else is error::malformed_reply. A text that is too long is error::reply_too_large.
+// Unknown fields are ignored, because newer servers may add some. After an error, `out` is unspecified.
 namespace holdfast::consul::detail {
 
 /// The largest depth of a document.
@@ -26,7 +26,9 @@ inline constexpr std::size_t depth_max = 16;
 /// decide how much memory is taken.
 inline constexpr std::size_t reserve_max = 1024;
 
-error_code parse_keys(std::string_view body, std::vector<std::string>& out);
+/// The largest body that is read into a tree. A tree may take twenty times as much memory.
+inline constexpr std::size_t tree_text_max = std::size_t{4} << 20;
+
 error_code parse_session_id(std::string_view body, std::string& out);
 error_code parse_sessions(std::string_view body, std::vector<session_info>& out);
 

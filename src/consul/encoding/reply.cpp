@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <charconv>
 
-#include "consul/encoding/entries.hpp"
 #include "consul/encoding/json.hpp"
 
 namespace holdfast::consul::detail {
@@ -75,9 +74,9 @@ std::string_view trimmed(std::string_view text) noexcept {
 }
 
 template <class Value, class Parse>
-error_code decode_read(const http_reply& reply, answer<Value>& out, Parse parse) {
+std::optional<error_code> decode_read(const http_reply& reply, answer<Value>& out, Parse parse) {
   out.meta = meta_of(reply);
-  if (says_absent(reply)) return {};
+  if (says_absent(reply)) return error_code();
   if (const error_code ec = classify(reply)) return ec;
   return parse(reply.body, out.value);
 }
@@ -109,22 +108,30 @@ error_code classify(const http_reply& reply) {
 
 std::string readable(std::string_view server_text) {
   std::string out(trimmed(server_text).substr(0, readable_max));
-  std::replace_if(
-      out.begin(), out.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
+  std::replace_if(out.begin(), out.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
   return out;
 }
 
-error_code decode_get(const http_reply& reply, entry_answer& out) {
-  return decode_read(reply, out, [](std::string_view body, std::optional<kv_entry>& value) -> error_code {
-    std::vector<kv_entry> list;
-    if (const error_code ec = parse_entries(body, list)) return ec;
-    return only_element(list, value);
+std::optional<error_code> decode_list(entries_reader& from, const http_reply& reply, entries_answer& out) {
+  return decode_read(reply, out, [&](const std::string& body, std::vector<kv_entry>& value) {
+    return from.read(body, value, reply.kept_max);
   });
 }
 
-error_code decode_list(const http_reply& reply, entries_answer& out) { return decode_read(reply, out, parse_entries); }
+std::optional<error_code> decode_keys(entries_reader& from, const http_reply& reply, keys_answer& out) {
+  return decode_read(reply, out, [&](const std::string& body, std::vector<std::string>& value) {
+    return from.read(body, value, reply.kept_max);
+  });
+}
 
-error_code decode_keys(const http_reply& reply, keys_answer& out) { return decode_read(reply, out, parse_keys); }
+std::optional<error_code> decode_get(entries_reader& from, std::vector<kv_entry>& list, const http_reply& reply,
+                                     entry_answer& out) {
+  return decode_read(reply, out, [&](const std::string& body, std::optional<kv_entry>& value) {
+    std::optional<error_code> ended = from.read(body, list, reply.kept_max);
+    if (ended && !ended->failed()) ended = only_element(list, value);
+    return ended;
+  });
+}
 
 error_code decode_write(const http_reply& reply, bool& out) {
   if (const error_code ec = classify(reply)) return ec;
@@ -162,15 +169,26 @@ error_code decode_session(const http_reply& reply, session_answer& out) {
   return list.empty() ? error_code() : only_element(list, out.value);
 }
 
-error_code decode_node(const http_reply& reply, node_answer& out) { return decode_read(reply, out, parse_node); }
+error_code decode_node(const http_reply& reply, node_answer& out) {
+  out.meta = meta_of(reply);
+  if (says_absent(reply)) return {};
+  if (const error_code ec = classify(reply)) return ec;
+  return parse_node(reply.body, out.value);
+}
 
-error_code decode_txn(const http_reply& reply, std::size_t operations, txn_reply& out) {
+std::optional<error_code> decode_txn(entries_reader& from, const http_reply& reply, std::size_t operations,
+                                     txn_reply& out) {
   if (reply.status != 409) {
     if (const error_code ec = classify(reply)) return ec;
   }
-  if (const error_code ec = parse_txn(reply.body, operations, out)) return ec;
+  const std::optional<error_code> ended = from.read(reply.body, out, reply.kept_max);
+  if (!ended || ended->failed()) return ended;
+  const bool names_others = std::any_of(out.errors.begin(), out.errors.end(),
+                                        [&](const txn_error& each) { return each.operation >= operations; });
+  out.applied = out.errors.empty();
   // The status and the body must agree on whether the transaction was applied.
-  return out.applied == (reply.status == 200) ? error_code() : error_code(error::malformed_reply);
+  if (names_others || out.applied != (reply.status == 200)) return error_code(error::malformed_reply);
+  return ended;
 }
 
 std::optional<std::size_t> operations_taken(const http_reply& reply) {
