@@ -137,7 +137,7 @@ public:
   semaphore_administration(const lock_store& where, administration_options options);
 
   bool valid() const noexcept { return impl_ != nullptr; }
-  executor_type get_executor() const noexcept { return detail::executor_of(*impl_); }
+  executor_type get_executor() const noexcept { return impl_ ? detail::executor_of(*impl_) : executor_type(); }
 
   /// Writes a record with this limit. If there is a record with this limit already, the command succeeds and writes
   /// nothing. You need not create a semaphore: the first acquire also writes the record.

@@ -146,7 +146,7 @@ public:
   election_observer(const lock_store& where, std::string key);
 
   bool valid() const noexcept { return impl_ != nullptr; }
-  executor_type get_executor() const noexcept { return detail::executor_of(*impl_); }
+  executor_type get_executor() const noexcept { return impl_ ? detail::executor_of(*impl_) : executor_type(); }
 
   /// Waits for news of the leader. The first call completes with the present leader. Each later call completes when the
   /// leader differs from the last result: another leader or term, another value or `leader::index`, or no leader
@@ -294,8 +294,7 @@ asio::awaitable<void> campaign_and_run(election candidate, std::string value, Bo
 template <class Body>
 asio::awaitable<void> with_leadership(election candidate, std::string value, Body&& body) {
   detail::check_body<Body>();
-  return detail::campaign_and_run<std::decay_t<Body>>(std::move(candidate), std::move(value),
-                                                      std::forward<Body>(body));
+  return detail::campaign_and_run<std::decay_t<Body>>(std::move(candidate), std::move(value), std::forward<Body>(body));
 }
 
 }  // namespace holdfast

@@ -150,16 +150,21 @@ const asio::any_io_executor& strand_of(const client_impl& impl) noexcept { retur
 client::client(asio::any_io_executor executor, config settings)
     : impl_(detail::client_impl::make(std::move(executor), std::move(settings))) {}
 
-client::executor_type client::get_executor() const noexcept { return impl_->executor(); }
+client::executor_type client::get_executor() const noexcept { return impl_ ? impl_->executor() : executor_type(); }
 
-asio::any_io_executor client::strand() const noexcept { return impl_->strand(); }
+asio::any_io_executor client::strand() const noexcept { return impl_ ? impl_->strand() : asio::any_io_executor(); }
 
-const std::string& client::address() const noexcept { return impl_->address(); }
+const std::string& client::address() const noexcept {
+  static const std::string none;
+  return impl_ ? impl_->address() : none;
+}
 
-client_statistics client::statistics() const noexcept { return impl_->statistics(); }
+client_statistics client::statistics() const noexcept { return impl_ ? impl_->statistics() : client_statistics(); }
 
-client_health client::health() const { return impl_->health(); }
+client_health client::health() const { return impl_ ? impl_->health() : client_health(); }
 
-void client::close() noexcept { impl_->close(); }
+void client::close() noexcept {
+  if (impl_) impl_->close();
+}
 
 }  // namespace holdfast::consul

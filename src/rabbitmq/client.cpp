@@ -17,9 +17,14 @@ const std::shared_ptr<client_impl>& impl_of(const client& handle) noexcept { ret
 client::client(const executor_type& executor, config settings)
     : impl_(detail::client_impl::make(executor, std::move(settings))) {}
 
-client::executor_type client::get_executor() const noexcept { return impl_->executor(); }
-const std::string& client::name() const noexcept { return impl_->name(); }
-broker_statistics client::statistics() const { return impl_->statistics(); }
-void client::close() const { impl_->close(); }
+client::executor_type client::get_executor() const noexcept { return impl_ ? impl_->executor() : executor_type(); }
+const std::string& client::name() const noexcept {
+  static const std::string none;
+  return impl_ ? impl_->name() : none;
+}
+broker_statistics client::statistics() const { return impl_ ? impl_->statistics() : broker_statistics(); }
+void client::close() const {
+  if (impl_) impl_->close();
+}
 
 }  // namespace holdfast::rabbitmq

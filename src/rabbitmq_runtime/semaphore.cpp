@@ -36,7 +36,7 @@ std::shared_ptr<holdfast::detail::shell> make_driver(const client& broker, detai
 semaphore::semaphore(const client& broker, semaphore_options options)
     : slot_source(make_driver(broker, detail::checked(std::move(options)))) {}
 
-const std::string& semaphore::name() const noexcept { return impl_->name(); }
+const std::string& semaphore::name() const noexcept { return holdfast::detail::name_of(impl_); }
 
 std::uint32_t slot::number() const noexcept {
   return valid() ? static_cast<const detail::slot_impl&>(*holdfast::detail::impl_of(*this)).number : 0;

@@ -90,8 +90,8 @@ asio::awaitable<std::tuple<outcome>> proclaim(std::shared_ptr<slot_impl> held, s
 
 }  // namespace
 
-const std::shared_ptr<runtime::lock_account>& statistics_access::account(const election& candidates) {
-  return candidates.impl_->of_each.driver.shell.account;
+std::shared_ptr<runtime::lock_account> statistics_access::account(const election& candidates) {
+  return candidates.impl_ ? candidates.impl_->of_each.driver.shell.account : nullptr;
 }
 
 void start_campaign(const election_impl& impl, std::string value, const operation_options& options,

@@ -187,6 +187,7 @@ public:
   explicit registry(label_function label) : label_(std::move(label)) {}
 
   void add(const std::shared_ptr<runtime::lock_account>& its) {
+    if (!its) return;  // the lock is empty
     std::string label = label_ ? label_(its->name()) : its->name();
     const std::lock_guard lock(mutex_);
     locks_.push_back({its, {std::move(label), std::string(its->kind())}});

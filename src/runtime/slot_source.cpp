@@ -23,8 +23,8 @@ void start_close(const std::shared_ptr<shell>& impl, pending<>&& handler) { impl
 
 namespace detail {
 
-const std::shared_ptr<runtime::lock_account>& statistics_access::account(const slot_source& lock) {
-  return lock.impl_->account();
+std::shared_ptr<runtime::lock_account> statistics_access::account(const slot_source& lock) {
+  return lock.impl_ ? lock.impl_->account() : nullptr;
 }
 
 }  // namespace detail

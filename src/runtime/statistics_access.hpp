@@ -15,8 +15,9 @@ namespace holdfast::detail {
 /// Finds what the handles of users stand for.
 class statistics_access {
 public:
-  static const std::shared_ptr<runtime::lock_account>& account(const slot_source& lock);
-  static const std::shared_ptr<runtime::lock_account>& account(const election& candidates);
+  /// Null if the handle is empty.
+  static std::shared_ptr<runtime::lock_account> account(const slot_source& lock);
+  static std::shared_ptr<runtime::lock_account> account(const election& candidates);
   static std::weak_ptr<consul::detail::client_impl> client(const consul::client& of) { return of.impl_; }
 };
 

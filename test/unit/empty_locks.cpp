@@ -13,8 +13,10 @@
 #include <holdfast/local_store.hpp>
 #include <holdfast/mutex.hpp>
 #include <holdfast/mutex_set.hpp>
+#include <holdfast/prometheus.hpp>
 #include <holdfast/semaphore.hpp>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "support/async.hpp"
@@ -88,6 +90,27 @@ BOOST_AUTO_TEST_CASE(other_members_say_nothing) {
   BOOST_TEST(candidates.statistics().held == 0u);
   BOOST_TEST(mutex().key().empty());
   BOOST_TEST(mutex_set().prefix().empty());
+  BOOST_TEST(!semaphore_administration().get_executor());
+  BOOST_TEST(!election_observer().get_executor());
+}
+
+BOOST_AUTO_TEST_CASE(an_empty_client_says_nothing) {
+  consul::client client;
+  BOOST_TEST(!client.get_executor());
+  BOOST_TEST(!client.strand());
+  BOOST_TEST(client.address().empty());
+  BOOST_TEST(client.statistics().requests == 0u);
+  BOOST_TEST(client.health().address.empty());
+  client.close();
+}
+
+BOOST_AUTO_TEST_CASE(an_empty_object_adds_nothing_to_the_metrics) {
+  prometheus_text metrics;
+  const std::string before = metrics.text();
+  metrics.add(semaphore());
+  metrics.add(election());
+  metrics.add(consul::client(), "empty");
+  BOOST_TEST(metrics.text() == before);
 }
 
 ASYNC_TEST_CASE(a_coroutine_gets_the_error, 60s) {

@@ -125,7 +125,7 @@ public:
   semaphore_administration(const client& broker, administration_options options);
 
   bool valid() const noexcept { return impl_ != nullptr; }
-  executor_type get_executor() const noexcept { return detail::executor_of(*impl_); }
+  executor_type get_executor() const noexcept { return impl_ ? detail::executor_of(*impl_) : executor_type(); }
 
   /// Creates a semaphore with so many slots, 1 to 1,000. If there is one with as many slots already, the command
   /// succeeds. If an earlier `create` for the same number has ended in the middle, the command continues it; so does a
