@@ -140,7 +140,7 @@ std::vector<transport::agent> transport::make_agents(const std::vector<agent_add
 
 transport::transport(const strand_type& strand, const config& settings, const std::vector<agent_address>& addresses,
                      std::shared_ptr<counters> statistics, health_record& health,
-                     std::shared_ptr<lifetime::event_log> log, clock::duration idle_max)
+                     std::shared_ptr<lifetime::event_log> log, clock::duration idle_max, name_lookup::resolver look_up)
     : strand_(strand),
       settings_(settings),
       proxy_(proxy_of(settings)),
@@ -160,7 +160,7 @@ transport::transport(const strand_type& strand, const config& settings, const st
       random_(std::random_device{}()),
       outage_(strand, owner_, settings.backoff_min, settings.backoff_max, random_),
       refusals_(settings.blocking_max),
-      names_(strand, owner_),
+      names_(strand, owner_, std::move(look_up)),
       idle_(strand, owner_, idle_max),
       place_timer_(strand) {
   secrets_.add_login(settings.http_auth);

@@ -48,7 +48,8 @@ public:
   /// request is pending in between. See `idle_connections::rest`.
   transport(const strand_type& strand, const config& settings, const std::vector<agent_address>& addresses,
             std::shared_ptr<counters> statistics, health_record& health,
-            std::shared_ptr<lifetime::event_log> log = nullptr, clock::duration idle_max = std::chrono::minutes(1));
+            std::shared_ptr<lifetime::event_log> log = nullptr, clock::duration idle_max = std::chrono::minutes(1),
+            name_lookup::resolver look_up = net::look_up);
 
   /// Sets the owner of this object, which must not outlive its owner. Timers and coroutines of the transport hold the
   /// owner while they run. The last reference to the owner may be released on another thread.

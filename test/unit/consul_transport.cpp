@@ -44,23 +44,14 @@ struct tested : std::enable_shared_from_this<tested> {
       : strand(ex), addresses{{{"consul.example", 8500}}} {
     settings.log = [this](const holdfast::log_event& event) { log.push_back(event.text()); };
     for (const scripted_server* each : servers) ips.emplace_back(each->endpoint());
-    link.emplace(
-        strand, settings, addresses, statistics, health, event_log::make(strand, settings.log), 1min,
-        [this](const strand_type& home, const holdfast::net::address&, time_point) -> awaitable<resolution> {
-          ++lookups;
-          resolution found;
-          if (lookup_hangs) {
-            // Longer than any test waits, and longer than a lookup may take.
-            timer_type timer(home, clock::now() + 10min);
-            co_await timer.async_wait(holdfast::consul::detail::as_result);
-            found.error = asio::error::timed_out;
-          } else if (lookup_fails) {
-            found.error = asio::error::host_not_found_try_again;
-          } else {
-            found.endpoints = ips;
-          }
-          co_return found;
-        });
+    link.emplace(strand, settings, addresses, statistics, health, event_log::make(strand, settings.log), 1min,
+                 [this](const holdfast::net::address&) {
+                   ++lookups;
+                   const auto job = std::make_shared<lookup>();
+                   if (lookup_fails) job->end({asio::error::host_not_found_try_again, {}});
+                   if (!lookup_fails && !lookup_hangs) job->end({{}, ips});
+                   return job;
+                 });
   }
 
   void send(std::string_view target, connection_class which, std::chrono::milliseconds wait = 0ms,

@@ -26,7 +26,7 @@
 namespace {
 
 /// Names that end like this are looked up here, and not by the system.
-constexpr std::string_view ours = ".dead-name-server.test";
+constexpr std::string_view hung_domain = ".dead-name-server.test";
 
 /// A resolver that hangs until `answer` is called. Then it finds the loopback address.
 class hanging_resolver {
@@ -92,7 +92,7 @@ struct while_it_hangs {
 extern "C" int getaddrinfo(const char* host, const char* service, const addrinfo* hints, addrinfo** found) {
   using function = int (*)(const char*, const char*, const addrinfo*, addrinfo**);
   static const auto next = reinterpret_cast<function>(dlsym(RTLD_NEXT, "getaddrinfo"));
-  if (host == nullptr || !std::string_view(host).ends_with(ours)) return next(host, service, hints, found);
+  if (host == nullptr || !std::string_view(host).ends_with(hung_domain)) return next(host, service, hints, found);
   resolver.call();
   return next("127.0.0.1", service, hints, found);
 }
@@ -105,7 +105,7 @@ using namespace holdfast;
 using namespace std::chrono_literals;
 namespace asio = boost::asio;
 
-std::string some_name() { return "consul" + std::string(ours); }
+std::string some_name() { return "consul" + std::string(hung_domain); }
 
 consul::config settings_for(const std::string& host, unsigned port = 1) {
   consul::config settings;
