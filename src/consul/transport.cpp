@@ -64,12 +64,12 @@ std::string authorization_line(std::string_view header, const std::string& crede
 
 agent_lines lines_for(const agent_address& to, const config& settings, const std::optional<proxy_address>& proxy) {
   agent_lines lines;
-  lines.headers = "Host: " + to.authority() + "\r\nUser-Agent: holdfast/" HOLDFAST_VERSION_STRING "\r\n";
+  lines.headers = "Host: " + to.authority_without_zone() + "\r\nUser-Agent: holdfast/" HOLDFAST_VERSION_STRING "\r\n";
   if (!settings.http_auth.empty()) {
     lines.headers += authorization_line("Authorization", basic_credentials(settings.http_auth));
   }
   if (proxy && to.scheme == scheme::http) {
-    lines.before_target = "http://" + to.authority();
+    lines.before_target = "http://" + to.authority_without_zone();
     lines.headers += authorization_line("Proxy-Authorization", proxy->credentials);
   }
   lines.before_target += to.path;
@@ -78,8 +78,9 @@ agent_lines lines_for(const agent_address& to, const config& settings, const std
 
 // The request that asks a proxy for a tunnel to the agent.
 std::string tunnel_request(const agent_address& to, const proxy_address& proxy) {
-  return format_request("CONNECT", to.authority(),
-                        "Host: " + to.authority() + "\r\nUser-Agent: holdfast/" HOLDFAST_VERSION_STRING "\r\n" +
+  return format_request("CONNECT", to.authority_without_zone(),
+                        "Host: " + to.authority_without_zone() +
+                            "\r\nUser-Agent: holdfast/" HOLDFAST_VERSION_STRING "\r\n" +
                             authorization_line("Proxy-Authorization", proxy.credentials),
                         {});
 }

@@ -51,14 +51,25 @@ std::string address::authority() const {
   return (v6 ? '[' + host + ']' : host) + ':' + std::to_string(port);
 }
 
+std::string address::authority_without_zone() const {
+  address its = *this;
+  if (!is_path) its.host.erase(std::min(its.host.find('%'), its.host.size()));
+  return its.authority();
+}
+
 bool parse_authority(std::string_view text, address& out) {
-  std::string_view host = text;
+  std::string host(text);
   std::string_view after_host;
   if (text.starts_with('[')) {
     const auto bracket = text.find(']');
     if (bracket == std::string_view::npos) return false;
     host = text.substr(1, bracket - 1);
     after_host = text.substr(bracket + 1);
+    constexpr std::string_view encoded_percent = "%25";
+    const auto zone = host.find('%');
+    if (zone != std::string::npos && host.compare(zone, encoded_percent.size(), encoded_percent) == 0) {
+      host.erase(zone + 1, encoded_percent.size() - 1);
+    }
     if (!is_v6_literal(host)) return false;
   } else {
     if (const auto colon = text.find(':'); colon != std::string_view::npos) {
@@ -69,7 +80,7 @@ bool parse_authority(std::string_view text, address& out) {
   }
   std::uint16_t port = out.port;
   if (!after_host.empty() && (!after_host.starts_with(':') || !parse_port(after_host.substr(1), port))) return false;
-  out = {std::string(host), port};
+  out = {std::move(host), port};
   return true;
 }
 

@@ -18,11 +18,15 @@ struct address {
 
   /// Returns `host:port`, with brackets around an IPv6 literal. For a UNIX socket, returns `localhost`.
   HOLDFAST_INTERNAL std::string authority() const;
+  /// Returns the same without the zone of an IPv6 address, which has a meaning on this machine only. So a request says
+  /// this (RFC 6874, section 3).
+  std::string authority_without_zone() const;
   bool operator==(const address&) const = default;
 };
 
-/// Parses `host` or `host:port`, with brackets around an IPv6 literal. Without a port, leaves `out.port` as it is.
-/// Returns false, and does not change `out`, if the text has another form.
+/// Parses `host` or `host:port`, with brackets around an IPv6 literal. Without a port, leaves `out.port` as it is. The
+/// percent sign before a zone may be written as `%25`, as a URI has it. Returns false, and does not change `out`, if
+/// the text has another form.
 HOLDFAST_INTERNAL bool parse_authority(std::string_view text, address& out);
 
 /// Compares the scheme of a URI, of which the case does not matter. `lower` must be in lower case.

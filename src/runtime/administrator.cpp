@@ -60,7 +60,7 @@ std::function<protocol::instruction(const inspection&, const command_history&)> 
       return [](const inspection& s, const command_history&) { return protocol::set_closed(s, false); };
     case kind::revoke:
       return [whose = command.session](const inspection& s, const command_history& past) {
-        return protocol::revoke(s, whose, past.in_doubt);
+        return protocol::revoke(s, whose, past.is_first_read);
       };
     case kind::evict:
       return [whose = command.session](const inspection& s, const command_history& past) {

@@ -159,16 +159,17 @@ BOOST_AUTO_TEST_CASE(closed_and_open) {
 
 BOOST_AUTO_TEST_CASE(revoke_marks_a_live_holder) {
   inspection s = semaphore("ab", "abc");
-  CHECK_STEP(revoke(s, id('a')), "cas @50 2 {a b} revoked {a}");
-  CHECK_STEP(revoke(s, id('c')), "refused: the slot is not held");
-  CHECK_STEP(revoke(s, id('c'), true), "nothing");
-  CHECK_STEP(revoke(s, id('z')), "refused: the slot is not held");
-  CHECK_STEP(revoke(s, ""), "refused: the slot is not held");
-  CHECK_STEP(revoke(semaphore("ab", "b"), id('a')), "refused: the slot is not held");
-  CHECK_STEP(revoke(none(), id('a')), not_here);
+  CHECK_STEP(revoke(s, id('a'), true), "cas @50 2 {a b} revoked {a}");
+  CHECK_STEP(revoke(s, id('c'), true), "refused: the slot is not held");
+  CHECK_STEP(revoke(s, id('c'), false), "nothing");
+  CHECK_STEP(revoke(s, id('z'), true), "refused: the slot is not held");
+  CHECK_STEP(revoke(s, "", true), "refused: the slot is not held");
+  CHECK_STEP(revoke(semaphore("ab", "b"), id('a'), true), "refused: the slot is not held");
+  CHECK_STEP(revoke(none(), id('a'), true), not_here);
+  CHECK_STEP(revoke(none(), id('a'), false), "nothing");
   s.now.record.revoke(id('a'));
-  CHECK_STEP(revoke(s, id('a')), "nothing");
-  CHECK_STEP(revoke(s, id('b')), "cas @50 2 {a b} revoked {a b}");
+  CHECK_STEP(revoke(s, id('a'), true), "nothing");
+  CHECK_STEP(revoke(s, id('b'), true), "cas @50 2 {a b} revoked {a b}");
 }
 
 BOOST_AUTO_TEST_CASE(every_holder_of_the_largest_semaphore_can_be_asked_for_its_slot_and_no_more) {
@@ -181,11 +182,11 @@ BOOST_AUTO_TEST_CASE(every_holder_of_the_largest_semaphore_can_be_asked_for_its_
   };
   for (std::uint64_t i = 1; i != limit_max; ++i) s.now.record.revoke(hold(i));
   const std::string last = hold(0);
-  BOOST_TEST(revoke(s, last).operations.size() == 1u);
+  BOOST_TEST(revoke(s, last, true).operations.size() == 1u);
   s.now.record.revoke(last);
   for (std::uint64_t i = limit_max; i != limit_max + 500; ++i) s.now.record.revoke(hold(i));  // another client's limit
   const std::string one_more = hold(limit_max + 500);
-  BOOST_TEST(revoke(s, one_more).refused == error::too_large);
+  BOOST_TEST(revoke(s, one_more, true).refused == error::too_large);
 }
 
 BOOST_AUTO_TEST_CASE(evict_ends_the_session_first_and_then_gives_its_slot_away) {
@@ -279,7 +280,7 @@ BOOST_AUTO_TEST_CASE(what_others_wrote_is_kept) {
   s.now.record.form = record_form::list;
   s.now.lock_flags = 0;
   CHECK_STEP(set_closed(s, true), "cas @50 2 {a b} as a list closed flags 0");
-  CHECK_STEP(revoke(s, id('a')), "cas @50 2 {a b} as a list revoked {a} flags 0");
+  CHECK_STEP(revoke(s, id('a'), true), "cas @50 2 {a b} as a list revoked {a} flags 0");
   CHECK_STEP(resize(s, 3), "cas @50 3 {a b} as a list flags 0");
   s.now.record.revoke(id('b'));
   s.now.record.closed = true;

@@ -159,6 +159,18 @@ BOOST_AUTO_TEST_CASE(a_write_without_an_answer_is_looked_for) {
   BOOST_TEST(!s.sees(record_of(three, 8)).ends_with());
 }
 
+/// A proxy may repeat a request. The reply is that to the second one, which the first one has made stale.
+BOOST_AUTO_TEST_CASE(a_revocation_that_is_sent_twice_is_carried_out) {
+  command what;
+  what.next = [](const inspection& s, const command_history& past) {
+    return protocol::revoke(s, one, past.is_first_read);
+  };
+  story s(what);
+  s.sees(record_of(held, 7, {one})).writes(refused()).rests();
+  BOOST_TEST(!s.sees(record_of(two, 9)).ends_with());
+  BOOST_TEST((story(what).sees(record_of(two, 9)).ends_with() == error::not_held));
+}
+
 /// A failure must not say "not applied" where an earlier write may have been.
 BOOST_AUTO_TEST_CASE(a_doubt_outlasts_a_later_failure) {
   command what = resize_to(3);

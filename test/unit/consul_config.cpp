@@ -227,9 +227,15 @@ BOOST_AUTO_TEST_CASE(a_proxy_is_what_the_environment_says_for_the_address) {
     const char* excepted;
     const char* expected;
   } const rows[] = {
-      {"h:8500", "", "plain:1"},           {"https://h:8501", "", "http://secure:2"}, {"h:8500", "g,h", ""},
-      {"127.0.0.1:8500", "", ""},          {"http://localhost:8500", "", ""},         {"[::1]:8500", "", ""},
+      {"h:8500", "", "plain:1"},
+      {"https://h:8501", "", "http://secure:2"},
+      {"h:8500", "g,h", ""},
+      {"127.0.0.1:8500", "", ""},
+      {"http://localhost:8500", "", ""},
+      {"[::1]:8500", "", ""},
       {"unix:///run/consul.sock", "", ""},
+      {"LocalHost.:8500", "", ""},
+      {"h.:8500", "h", ""},
   };
   for (const auto& row : rows) {
     environment env;

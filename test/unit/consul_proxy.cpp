@@ -65,6 +65,17 @@ BOOST_AUTO_TEST_CASE(who_is_excepted_is_told_as_go_reads_it) {
   BOOST_TEST(is_excepted("2001:db8::7", 8500, "[2001:db8::7]:8500"));
   BOOST_TEST(is_excepted("2001:db8::7", 8500, "2001:0db8::7"));
 
+  BOOST_TEST(is_excepted("consul.example.", 8500, "consul.example"));
+  BOOST_TEST(is_excepted("consul.example.", 8500, ".example"));
+  BOOST_TEST(is_excepted("consul.example.", 8500, "*.example."));
+  BOOST_TEST(is_excepted("consul.example", 8500, "example."));
+  BOOST_TEST(is_excepted("consul.example", 8500, "consul.example.:8500"));
+  BOOST_TEST(is_excepted("fe80::1%eth0", 8500, "fe80::1"));
+  BOOST_TEST(is_excepted("fe80::1%eth0", 8500, "[fe80::1%eth0]:8500"));
+  BOOST_TEST(is_excepted("fe80::1%eth0", 8500, "fe80::/10"));
+  BOOST_TEST(!is_excepted("consul.example.", 8500, "."));
+  BOOST_TEST(!is_excepted("consul.example..", 8500, "consul.example"));
+
   BOOST_TEST(!is_excepted("consul.example", 8500, ""));
   BOOST_TEST(!is_excepted("consul.example", 8500, ",,"));
   BOOST_TEST(!is_excepted("consul.example", 8500, "consul.example:8501"));
@@ -90,6 +101,24 @@ ASYNC_TEST_CASE(requests_to_a_plain_address_are_passed_on) {
   co_await peer.send(nothing_there);
   const error_code ended = co_await get.wait();
   BOOST_TEST(!ended);
+}
+
+ASYNC_TEST_CASE(a_request_does_not_say_the_zone_of_its_address) {
+  scripted_server proxy(ex);
+  config settings;
+  settings.proxy = proxy.address();
+  for (const std::string scheme : {"http", "https"}) {
+    settings.address = scheme + "://[fe80::1%25eth0]:8500";
+    client through(ex, settings);
+    pending<entry_answer> get(ex, through.get("k"));
+    auto [peer, request] = co_await proxy.accept_request();
+    BOOST_TEST(request.find("[fe80::1]:8500") != std::string::npos);
+    BOOST_TEST(request.find("\r\nHost: [fe80::1]:8500\r\n") != std::string::npos);
+    BOOST_TEST(request.find("eth0") == std::string::npos);
+    peer.close();
+    through.close();
+    co_await get.wait();
+  }
 }
 
 ASYNC_TEST_CASE(a_tls_address_is_reached_by_a_tunnel_and_the_proxy_sees_no_more) {

@@ -64,10 +64,22 @@ BOOST_AUTO_TEST_CASE(ipv6_needs_brackets) {
 
 BOOST_AUTO_TEST_CASE(a_zone_is_no_place_for_anything) {
   BOOST_TEST(parsed("[fe80::1%eth0.1]:8501") == "[fe80::1%eth0.1]:8501");
+  BOOST_TEST(parsed("http://[fe80::1%25eth0]:8501") == "[fe80::1%eth0]:8501");
+  BOOST_TEST(parsed("[fe80::1%2525]") == "[fe80::1%25]:8500");
   check_error("[fe80::1%eth0\r\nX-Other: 1]", error::invalid_address);
   check_error("[fe80::1%eth 0]", error::invalid_address);
   check_error(std::string_view("[::1\0x]", 7), error::invalid_address);
   check_error("[fe80::1%" + std::string(253, 'e') + ']', error::invalid_address);
+}
+
+BOOST_AUTO_TEST_CASE(a_request_does_not_say_the_zone) {
+  agent_address a;
+  BOOST_TEST(!parse_address("[fe80::1%eth0]:8501", a));
+  BOOST_TEST(a.authority_without_zone() == "[fe80::1]:8501");
+  BOOST_TEST(!parse_address("consul.example", a));
+  BOOST_TEST(a.authority_without_zone() == "consul.example:8500");
+  BOOST_TEST(!parse_address("unix:///run/a%b", a));
+  BOOST_TEST(a.authority_without_zone() == "localhost");
 }
 
 BOOST_AUTO_TEST_CASE(a_scheme_has_its_default_port) {

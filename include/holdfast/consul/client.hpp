@@ -233,6 +233,10 @@ auto initiate(std::shared_ptr<client_impl> impl, Request request, Token& token) 
 /// `condition::outcome_unknown`, it may have been applied or may be applied later. (Consul was seen to apply a write 86
 /// s after it had answered 500.) Reading a key, session or node that does not exist is not an error.
 ///
+/// A proxy may send a request twice. The reply is then that to the second one. So `cas` and `release` may complete with
+/// false, and `transact` with a reply that is not applied, although the first request was applied. Read the key to find
+/// out. The locks of this library do that.
+///
 /// Keys must be UTF-8. An operation that may create a key refuses one that begins or ends with a space. A key or a name
 /// in a path must not have a segment `.` or `..`: a proxy might make another path of it. (Transactions have no keys in
 /// their path.) In these cases the operation fails with error::bad_request, and nothing is sent. An existing key with such
@@ -282,7 +286,7 @@ class HOLDFAST_EXPORT client {
 public:
   using executor_type = asio::any_io_executor;
 
-  /// Constructs an empty handle. Its operations complete with error::closed. No other member may be called but `valid`.
+  /// Constructs an empty handle. Its operations complete with error::closed, and its other members return empty values.
   client() noexcept = default;
   /// Checks the settings, and reads the token and the certificates. Sends nothing yet. Throws `system_error`:
   /// invalid_address, unsupported_scheme, invalid_option. Passes on an exception of `config::token_function`.

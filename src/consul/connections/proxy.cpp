@@ -53,18 +53,31 @@ std::pair<std::string_view, std::string_view> split_port(std::string_view text) 
   return {text.substr(0, colon), text.substr(colon + 1)};
 }
 
+// A name may end with a dot, which says that it is complete.
+std::string_view without_final_dot(std::string_view name) {
+  if (name.ends_with('.')) name.remove_suffix(1);
+  return name;
+}
+
+// A zone is not part of the address.
+ip::address address_in(std::string_view text, error_code& ec) {
+  return ip::make_address(std::string(text.substr(0, text.find('%'))), ec);
+}
+
 bool names(std::string_view entry, const agent_address& to) {
   error_code ec;
-  const ip::address host = ip::make_address(to.host, ec);
+  const ip::address host = address_in(to.host, ec);
   const bool is_ip = !ec;
   if (entry.find('/') != std::string_view::npos) return is_ip && is_in_network(host, std::string(entry));
   auto [name, port] = split_port(entry);
   if (!port.empty() && port != std::to_string(to.port)) return false;
-  const ip::address listed = ip::make_address(std::string(name), ec);
+  const ip::address listed = address_in(name, ec);
   if (!ec) return is_ip && listed == host;
   if (is_ip) return false;
+  name = without_final_dot(name);
+  if (name.empty()) return false;
   if (name.starts_with("*.")) name.remove_prefix(1);
-  const std::string wanted = lower(to.host);
+  const std::string wanted = lower(without_final_dot(to.host));
   if (name.starts_with('.')) return wanted.ends_with(name);
   return wanted == name ||
          (wanted.size() > name.size() && wanted.ends_with(name) && wanted[wanted.size() - name.size() - 1] == '.');
@@ -78,8 +91,8 @@ std::string variable(const char* name, const char* otherwise) {
 
 bool is_loopback(const agent_address& to) {
   error_code ec;
-  const ip::address host = ip::make_address(to.host, ec);
-  return ec ? to.host == "localhost" : host.is_loopback();
+  const ip::address host = address_in(to.host, ec);
+  return ec ? lower(without_final_dot(to.host)) == "localhost" : host.is_loopback();
 }
 
 }  // namespace

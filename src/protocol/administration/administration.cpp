@@ -132,9 +132,11 @@ instruction set_closed(const inspection& s, bool closed) {
   return with_read(s, write(s, std::move(record)));
 }
 
-instruction revoke(const inspection& s, std::string_view session, bool doubt) {
-  if (s.now.lock_index == 0) return refuse(error::no_semaphore);
-  if (!s.now.holds(session)) return doubt ? instruction() : refuse(error::not_held);
+instruction revoke(const inspection& s, std::string_view session, bool first_read) {
+  if (!s.now.holds(session)) {
+    if (!first_read) return {};
+    return refuse(s.now.lock_index == 0 ? error::no_semaphore : error::not_held);
+  }
   if (s.now.record.revokes(session)) return {};
   lock_record record = s.now.record;
   record.revoke(std::string(session));

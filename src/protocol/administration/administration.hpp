@@ -76,11 +76,11 @@ instruction resize(const inspection& s, std::uint32_t limit);
 /// Closes or opens the semaphore. While it is closed, no contender is granted. Holders keep their slots. Refused with
 /// error::no_semaphore if there is no record.
 instruction set_closed(const inspection& s, bool closed);
-/// Marks a holder, to ask it to release its slot. Refused with error::no_semaphore if there is no record, with
-/// error::not_held if the session is no holder, and with error::too_large if the marked record would not fit into a
-/// request. With `doubt`, an earlier write of the mark may have been applied. Then a session that holds no longer is no
-/// error, because the mark may have been the cause.
-instruction revoke(const inspection& s, std::string_view session, bool doubt = false);
+/// Marks a holder, to ask it to release its slot. Refused with error::too_large if the marked record would not fit into
+/// a request. Refused if the first read shows no record (error::no_semaphore), or that the session is no holder
+/// (error::not_held). At a later read, this means that the command is carried out: a write may have been applied
+/// although its reply was lost, or said that others had written. A proxy that repeats a request has such a reply.
+instruction revoke(const inspection& s, std::string_view session, bool first_read);
 /// Ends the session if it has an entry that holds or waits. Then removes it from the record, and removes an entry that
 /// it has left. Refused with error::not_held if the first read shows neither an entry of the session nor its name in
 /// the record. At a later read, this means that the command is carried out.

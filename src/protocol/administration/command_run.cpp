@@ -101,7 +101,6 @@ next_step command_run::saw(time_point now) {
     removed_.holders += before->holders - std::min(before->holders, there_.holders);
     removed_.entries += before->entries - std::min(before->entries, there_.entries);
   }
-  history_.in_doubt = bool(doubt_.code);
   asked_ = what_.next(seen_, history_);
   if (std::exchange(history_.is_first_read, false)) history_.first_read = seen_.now.index;
   if (is_carried_out_ && (asked_.refused || asked_.operations.empty() || now >= deadline_)) return command_step::done{};

@@ -20,7 +20,6 @@ namespace holdfast::protocol {
 /// The past of a command, as far as the state in Consul does not show it.
 struct command_history {
   bool is_first_read = true;
-  bool in_doubt = false;         ///< an earlier write of the command may have been applied, or may be later
   std::uint64_t first_read = 0;  ///< the index of the first read; 0 during the first read
 };
 

@@ -292,7 +292,7 @@ private:
       case given_order::kind::open:
         return protocol::set_closed(seen, false);
       case given_order::kind::revoke:
-        return protocol::revoke(seen, target_);
+        return protocol::revoke(seen, target_, !looked_);
       case given_order::kind::evict:
         return protocol::evict(seen, target_, !looked_);
     }

@@ -36,7 +36,7 @@ world::order world::some_order(int number) {
       return [](const inspection& s, bool) { return protocol::set_closed(s, false); };
     case 4:
       told("revoke " + who);
-      return [who](const inspection& s, bool) { return protocol::revoke(s, who); };
+      return [who](const inspection& s, bool first) { return protocol::revoke(s, who, first); };
     case 5:
       told("sweep");
       return [](const inspection& s, bool) { return protocol::sweep(s); };
