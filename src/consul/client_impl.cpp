@@ -9,6 +9,7 @@
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/this_coro.hpp>
 #include <boost/system/errc.hpp>
 #include <new>
 
@@ -187,6 +188,7 @@ awaitable<attempt_result> client_impl::attempt(operation& op, time_point deadlin
       if (decoded) {
         ended.error = *decoded;
       } else {
+        co_await asio::this_coro::throw_if_cancelled(false);  // the reply has arrived, so it is too late
         ended.error = co_await decode_rest(op, ended.reply);
       }
     }

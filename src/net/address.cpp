@@ -32,6 +32,7 @@ bool is_host_name(std::string_view host) noexcept {
 bool is_v6_literal(std::string_view host) {
   const auto may_be_there = [](char c) { return is_host_character(c) || c == ':' || c == '%'; };
   if (host.size() > host_size_max || !std::all_of(host.begin(), host.end(), may_be_there)) return false;
+  if (host.ends_with('%')) return false;  // an empty zone
   error_code ec;
   boost::asio::ip::make_address_v6(std::string(host), ec);
   return !ec;
@@ -67,9 +68,10 @@ bool parse_authority(std::string_view text, address& out) {
     after_host = text.substr(bracket + 1);
     constexpr std::string_view encoded_percent = "%25";
     const auto zone = host.find('%');
-    if (zone != std::string::npos && host.compare(zone, encoded_percent.size(), encoded_percent) == 0) {
-      host.erase(zone + 1, encoded_percent.size() - 1);
-    }
+    const bool is_encoded =
+        zone != std::string::npos && std::string_view(host).substr(zone).starts_with(encoded_percent);
+    // Interface 25 may be written without encoding.
+    if (is_encoded && zone + encoded_percent.size() != host.size()) host.erase(zone + 1, encoded_percent.size() - 1);
     if (!is_v6_literal(host)) return false;
   } else {
     if (const auto colon = text.find(':'); colon != std::string_view::npos) {

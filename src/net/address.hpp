@@ -25,8 +25,8 @@ struct address {
 };
 
 /// Parses `host` or `host:port`, with brackets around an IPv6 literal. Without a port, leaves `out.port` as it is. The
-/// percent sign before a zone may be written as `%25`, as a URI has it. Returns false, and does not change `out`, if
-/// the text has another form.
+/// percent sign before a zone may be written as `%25`, as a URI has it: `%251` is the zone 1. Returns false, and does
+/// not change `out`, if the text has another form.
 HOLDFAST_INTERNAL bool parse_authority(std::string_view text, address& out);
 
 /// Compares the scheme of a URI, of which the case does not matter. `lower` must be in lower case.

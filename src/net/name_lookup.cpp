@@ -25,11 +25,14 @@ awaitable<resolution> name_lookup::find(const address& door, time_point deadline
   known_name& its = names_.try_emplace(door.authority(), *this).first->second;
   its.take_answer();
   const std::shared_ptr<lookup> job = join(its, door);
-  if (!its.addresses.empty()) deadline = std::min(deadline, clock::now() + wait_max);
+  const bool has_some = !its.addresses.empty();
+  if (has_some) deadline = std::min(deadline, clock::now() + wait_max);
   while (job && !job->answer() && !is_closed_ && clock::now() < deadline) {
     waiter one(strand_, deadline);
     its.waiting.push_back(one);
     co_await one.timer.async_wait(as_result);
+    its.take_answer();
+    if (!has_some && !its.addresses.empty()) break;  // those of a later lookup
   }
   its.take_answer();
   const std::optional<resolution> answer = job ? job->answer() : resolution{asio::error::no_recovery, {}};
@@ -38,16 +41,19 @@ awaitable<resolution> name_lookup::find(const address& door, time_point deadline
   co_return resolution{asio::error::timed_out, {}};
 }
 
-/// Returns null if no lookup can begin: there is no thread, for example.
+/// Returns null if none is running and none can begin: there is no thread, for example.
 std::shared_ptr<lookup> name_lookup::join(known_name& its, const address& door) const noexcept try {
-  if (its.pending && clock::now() - its.pending->begun() >= lookup_max) its.leave();
-  if (!its.pending && !is_closed_) {
-    its.pending = look_up_(door);
+  const bool is_old = its.pending && clock::now() - its.pending->begun() >= lookup_max;
+  if ((!its.pending || is_old) && !is_closed_) {
+    std::shared_ptr<lookup> next = look_up_(door);
+    if (next == its.pending) return next;
+    its.leave();
+    its.pending = std::move(next);
     its.pending->add(its);
   }
   return its.pending;
 } catch (const std::exception&) {
-  return nullptr;
+  return its.pending;
 }
 
 void name_lookup::close() noexcept {

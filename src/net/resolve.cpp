@@ -74,34 +74,47 @@ class running_lookups {
 public:
   std::shared_ptr<lookup> find_or_begin(const address& name) {
     const std::lock_guard lock(mutex_);
-    std::shared_ptr<lookup>& its = by_name_[name.authority()];
-    if (its && clock::now() - its->begun() < lookup_max) return its;
+    const std::shared_ptr<name_in_use> its = in_use(name);
+    const bool is_young = its->last && clock::now() - its->last->begun() < lookup_max;
+    if (is_young || its->threads == threads_of_a_name_max) return its->last;
     if (threads_ == threads_max) {
+      if (its->last) return its->last;
       throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again), "too many name lookups");
     }
-    const auto job = std::make_shared<lookup>();
-    platform::start_detached([this, name, job] {
+    auto job = std::make_shared<lookup>();
+    platform::start_detached([this, name, its, job] {
       resolution found = ask_the_system(name);
-      ended(name, job);
+      ended(*its, job);
       job->end(std::move(found));
     });
     ++threads_;
-    return its = job;
+    ++its->threads;
+    return its->last = std::move(job);
   }
 
 private:
-  // Each name has one thread, so this many names at once may have a server that does not answer.
+  struct name_in_use {
+    std::shared_ptr<lookup> last{};  // null if none is running
+    unsigned threads = 0;
+  };
+  // A name whose server does not answer keeps at most two threads, so many such names leave some for the others.
+  static constexpr unsigned threads_of_a_name_max = 2;
   static constexpr std::size_t threads_max = 64;
 
-  void ended(const address& name, const std::shared_ptr<lookup>& job) {
+  std::shared_ptr<name_in_use> in_use(const address& name) {
+    std::shared_ptr<name_in_use>& its = by_name_[name.authority()];
+    if (!its) its = std::make_shared<name_in_use>();
+    return its;
+  }
+  void ended(name_in_use& its, const std::shared_ptr<lookup>& job) noexcept {
     const std::lock_guard lock(mutex_);
     --threads_;
-    const auto its = by_name_.find(name.authority());
-    if (its != by_name_.end() && its->second == job) by_name_.erase(its);
+    --its.threads;
+    if (its.last == job) its.last.reset();
   }
 
   std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<lookup>> by_name_;
+  std::map<std::string, std::shared_ptr<name_in_use>> by_name_;  // a program has few names
   std::size_t threads_ = 0;
 };
 

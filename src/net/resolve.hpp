@@ -37,6 +37,8 @@ public:
     ~listener() = default;
   };
 
+  explicit lookup(time_point begun = clock::now()) : begun_(begun) {}
+
   time_point begun() const noexcept { return begun_; }
   /// Empty while the lookup is running.
   std::optional<resolution> answer() const;
@@ -47,7 +49,7 @@ public:
   void end(resolution answer) noexcept;
 
 private:
-  const time_point begun_ = clock::now();
+  const time_point begun_;
   mutable std::mutex mutex_;
   std::optional<resolution> answer_;
   boost::intrusive::list<listener, boost::intrusive::constant_time_size<false>> listeners_;
@@ -56,7 +58,7 @@ private:
 /// Returns the endpoint of a UNIX socket or of an IP literal. Returns nullopt for a name.
 std::optional<resolution> without_lookup(const address& of);
 
-/// A lookup that has run for this long is given up: the next request for the name begins another one.
+/// When a lookup has run for this long, the next request for the name begins another one, beside at most one old one.
 inline constexpr std::chrono::seconds lookup_max{30};
 
 /// Begins to look up a name, or returns the lookup of this name that is running in this process.

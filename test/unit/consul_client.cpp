@@ -455,8 +455,30 @@ ASYNC_TEST_CASE(a_long_listing_is_decoded_in_parts) {
   asio::co_spawn(consul.strand(), others(), asio::detached);
   co_await peer.send(bytes);
   is_sent = true;
-  BOOST_TEST(!co_await keys.wait());
+  const error_code ended = co_await keys.wait();
+  BOOST_TEST(!ended);
   BOOST_TEST(turns > 10);
+}
+
+ASYNC_TEST_CASE(a_reply_that_has_arrived_is_not_cancelled) {
+  scripted_server server(ex);
+  client consul(ex, settings_for(server));
+  std::string names = "[";
+  while (names.size() < 20 * detail::entries_reader::usual_part) names += R"("some/key",)";
+  names.back() = ']';
+  const std::string bytes = "HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(names.size()) + "\r\n\r\n" + names;
+  pending<keys_answer> keys(ex, consul.keys("some/"));
+  auto [peer, request] = co_await server.accept_request();
+  const auto close = [&]() -> asio::awaitable<void> {
+    while (consul.statistics().bytes_received != bytes.size())
+      co_await asio::post(consul.strand(), asio::use_awaitable);
+    BOOST_TEST(!keys.ready());
+    consul.close();
+  };
+  asio::co_spawn(consul.strand(), close(), asio::detached);
+  co_await peer.send(bytes);
+  const error_code ended = co_await keys.wait();
+  BOOST_TEST(!ended);
 }
 
 ASYNC_TEST_CASE(the_result_of_a_read_may_take_twice_the_size_of_a_reply) {

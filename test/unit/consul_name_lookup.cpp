@@ -9,6 +9,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/test/unit_test.hpp>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "consul/net_names.hpp"
@@ -29,6 +30,7 @@ struct names_under_test : std::enable_shared_from_this<names_under_test> {
   std::shared_ptr<lookup> begin() {
     ++lookups;
     if (throws) throw std::runtime_error("no thread");
+    if (next_job) return std::exchange(next_job, nullptr);
     const auto job = jobs.emplace_back(std::make_shared<lookup>());
     const auto timer = std::make_shared<timer_type>(strand, delay);
     timer->async_wait([this, job, timer](const auto&) { job->end(next); });
@@ -58,6 +60,7 @@ struct names_under_test : std::enable_shared_from_this<names_under_test> {
   resolution next;
   int lookups = 0;
   std::vector<std::shared_ptr<lookup>> jobs;
+  std::shared_ptr<lookup> next_job;
   std::vector<resolution> found;
   name_lookup names;
 };
@@ -157,6 +160,20 @@ ASYNC_TEST_CASE(an_answer_for_which_nobody_waited_is_used_later) {
   co_await t->until(2);
   BOOST_TEST(t->lookups == 2, "that answer may be old, so another lookup begins");
   BOOST_TEST((t->found[1].endpoints == some_addresses(1)));
+}
+
+ASYNC_TEST_CASE(the_addresses_of_a_later_lookup_are_used, 20s) {
+  const auto t = std::make_shared<names_under_test>(ex);
+  const auto old = std::make_shared<lookup>(clock::now() - lookup_max + 20ms);
+  t->next_job = old;
+  t->find("consul.example");
+  while (t->lookups == 0) co_await pause(1ms);
+  while (clock::now() - old->begun() < lookup_max) co_await pause(1ms);
+  t->next.endpoints = some_addresses(1);
+  t->find("consul.example");
+  co_await t->until(2);
+  BOOST_TEST(t->lookups == 2);
+  for (const resolution& each : t->found) BOOST_TEST((each.endpoints == some_addresses(1)));
 }
 
 ASYNC_TEST_CASE(after_close_nobody_waits_and_no_lookup_begins) {

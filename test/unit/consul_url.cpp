@@ -66,6 +66,8 @@ BOOST_AUTO_TEST_CASE(a_zone_is_no_place_for_anything) {
   BOOST_TEST(parsed("[fe80::1%eth0.1]:8501") == "[fe80::1%eth0.1]:8501");
   BOOST_TEST(parsed("http://[fe80::1%25eth0]:8501") == "[fe80::1%eth0]:8501");
   BOOST_TEST(parsed("[fe80::1%2525]") == "[fe80::1%25]:8500");
+  BOOST_TEST(parsed("[fe80::1%25]") == "[fe80::1%25]:8500");
+  check_error("[fe80::1%]", error::invalid_address);
   check_error("[fe80::1%eth0\r\nX-Other: 1]", error::invalid_address);
   check_error("[fe80::1%eth 0]", error::invalid_address);
   check_error(std::string_view("[::1\0x]", 7), error::invalid_address);

@@ -21,6 +21,7 @@
 #include <thread>
 #include <vector>
 
+#include "net/resolve.hpp"
 #include "support/async.hpp"
 
 namespace {
@@ -201,6 +202,16 @@ BOOST_AUTO_TEST_CASE(clients_share_a_lookup_and_its_answer) {
   resolver.answer();
   io.run();
   BOOST_TEST(answered == 20);
+}
+
+BOOST_AUTO_TEST_CASE(a_name_has_one_lookup_at_a_time) {
+  const while_it_hangs scope;
+  const holdfast::net::address name{some_name(), 1};
+  const auto first = holdfast::net::look_up(name);
+  BOOST_TEST((holdfast::net::look_up(name) == first));
+  resolver.answer();
+  while (!first->answer()) std::this_thread::yield();
+  BOOST_TEST((holdfast::net::look_up(name) != first), "the next one asks again");
 }
 
 BOOST_AUTO_TEST_CASE(other_names_have_threads_of_their_own) {

@@ -93,7 +93,7 @@ constexpr unsigned needed_in(place p) noexcept {
 /// last one counts.
 class reader {
 public:
-  // There are no limits here, because the size of the body and `kept_max` bound everything.
+  // There are no limits here, because the size of the body bounds all texts, and `kept_max` the number of elements.
   static constexpr std::size_t max_object_size = static_cast<std::size_t>(-1);
   static constexpr std::size_t max_array_size = max_object_size;
   static constexpr std::size_t max_key_size = max_object_size;
@@ -178,9 +178,8 @@ public:
   bool on_string_part(json::string_view part, std::size_t, error_code&) { return passes_over() || keep(part); }
   bool on_string(json::string_view rest, std::size_t, error_code& ec) {
     if (passes_over()) return true;
-    const std::string_view text = whole(rest);
-    const std::size_t size = text.size() + (at_ == place::names ? sizeof(std::string) : 0);
-    const bool taken = may_keep(size, ec) && (take(text) || malformed(ec));
+    const bool fits = at_ != place::names || may_keep(sizeof(std::string), ec);
+    const bool taken = fits && (take(whole(rest)) || malformed(ec));
     kept_.clear();
     return taken;
   }

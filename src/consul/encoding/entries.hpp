@@ -27,7 +27,7 @@ public:
   entries_reader& operator=(entries_reader&&) = delete;
 
   /// Reads the next part of the body. Returns nullopt if there is more: the next call must have the same arguments. The
-  /// result is reply_too_large if `out` would need more than `kept_max` bytes.
+  /// result is reply_too_large if the elements of `out` would need more than `kept_max` bytes beside their texts.
   std::optional<error_code> read(std::string_view body, std::vector<std::string>& out, std::size_t kept_max);
   std::optional<error_code> read(std::string_view body, std::vector<kv_entry>& out, std::size_t kept_max);
   std::optional<error_code> read(std::string_view body, txn_reply& out, std::size_t kept_max);

@@ -51,8 +51,9 @@ std::string to_bytes(const http_request& request, const agent_lines& to, std::st
 HOLDFAST_INTERNAL std::string format_request(std::string_view method, std::string_view target, std::string_view headers,
                                              std::string_view body);
 
-/// The memory that the result of a reply may take, if its body may have this size. A short key takes more memory than
-/// its text.
+/// The memory that the result of a reply may take beside its texts, if its body may have this size. An element takes 32
+/// bytes or more, so a body of texts that are nearly all shorter than 13 bytes may be refused although it is not too
+/// long.
 constexpr std::size_t kept_max_of(std::size_t body_bytes_max) noexcept { return 2 * body_bytes_max; }
 
 /// The parts of a reply that the client uses.
@@ -64,7 +65,7 @@ struct http_reply {
   std::chrono::milliseconds last_contact{0};
   bool filtered_by_acls = false;                              ///< X-Consul-Results-Filtered-By-ACLs
   std::chrono::milliseconds asked_wait{0};                    ///< the wait that a blocking query has sent
-  std::size_t kept_max = kept_max_of(std::size_t{64} << 20);  ///< the result may take this much memory
+  std::size_t kept_max = kept_max_of(std::size_t{64} << 20);  ///< for the result, beside its texts
 };
 
 /// Parses one reply from bytes that come in any portions. Interim replies (1xx) are skipped, except 101. That is an

@@ -27,7 +27,7 @@ inline constexpr std::size_t depth_max = 16;
 inline constexpr std::size_t reserve_max = 1024;
 
 /// The largest body that is read into a tree. A tree may take twenty times as much memory.
-inline constexpr std::size_t tree_text_max = std::size_t{4} << 20;
+inline constexpr std::size_t tree_text_max = std::size_t{8} << 20;
 
 error_code parse_session_id(std::string_view body, std::string& out);
 error_code parse_sessions(std::string_view body, std::vector<session_info>& out);
