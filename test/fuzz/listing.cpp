@@ -142,7 +142,7 @@ void check_bounds(const snapshot& now, const plan_rules& rules, const grant_plan
 void check_orders(const inspection& s, const plan_rules& rules) {
   const std::string who = sessions[rules.limit % sessions.size()];
   for (const instruction& next :
-       {create(s, rules.limit), resize(s, rules.limit), set_closed(s, true), set_closed(s, false), revoke(s, who),
+       {create(s, rules.limit), resize(s, rules.limit), set_closed(s, true), set_closed(s, false), revoke(s, who, true),
         evict(s, who, true), evict(s, who, false), sweep(s), destroy(s, true), destroy(s, false)}) {
     require(next.operations.size() <= operations_max, "an order fits a transaction");
     require(!next.refused || (next.operations.empty() && next.session.empty()), "what is refused is not done");

@@ -44,7 +44,7 @@ struct administered : pool_story {
     order([limit](const inspection& s) { return resize(s, limit); });
   }
   void revoke_it(const std::string& session) {
-    order([id = real(session)](const inspection& s) { return holdfast::protocol::revoke(s, id); });
+    order([id = real(session)](const inspection& s) { return holdfast::protocol::revoke(s, id, true); });
   }
 };
 
