@@ -177,6 +177,7 @@ BOOST_AUTO_TEST_CASE(the_answer_comes_when_client_and_context_are_gone) {
     client.get("k", [](error_code, auto) { BOOST_ERROR("the context is gone"); });
     while (resolver.inside() == 0) io.poll();
   }
+  BOOST_TEST(resolver.inside() == 1);
   resolver.answer();
 }
 
