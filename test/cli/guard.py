@@ -410,7 +410,7 @@ def a_job_in_the_background_reads():
     with Terminal() as shell:
         shell.type(job(READS) + " &\n")
         shell.lines.until(rf"stopped {int(signal.SIGTTIN)}")
-        # The guard stops itself after it has said that. A `fg` that comes before does not help.
+        # The guard stops itself only after that line. A `fg` before would continue a job that then stops again.
         shell.type("until jobs -s | grep -q .; do :; done; echo it has stopped\n")
         shell.lines.until("it has stopped")
         shell.type("fg\n")

@@ -131,6 +131,14 @@ private:
   asio::steady_timer& done_;
 };
 
+// The reply to `keys`, which is decoded in 20 parts.
+std::string reply_in_20_parts() {
+  std::string names = "[";
+  while (names.size() < 19 * detail::entries_reader::usual_part + 1) names += R"("some/key",)";
+  names.back() = ']';
+  return "HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(names.size()) + "\r\n\r\n" + names;
+}
+
 const std::string absent = "HTTP/1.1 404 Not Found\r\nX-Consul-Index: 3\r\nContent-Length: 0\r\n\r\n";
 const std::string session_body =
     R"([{"ID":"i","Name":"","Node":"vm","LockDelay":0,"TTL":"10s","CreateIndex":1,"ModifyIndex":1}])";
@@ -438,10 +446,7 @@ ASYNC_TEST_CASE(replies_that_are_none) {
 ASYNC_TEST_CASE(a_long_listing_is_decoded_in_parts) {
   scripted_server server(ex);
   client consul(ex, settings_for(server));
-  std::string names = "[";
-  while (names.size() < 20 * detail::entries_reader::usual_part) names += R"("some/key",)";
-  names.back() = ']';
-  const std::string bytes = "HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(names.size()) + "\r\n\r\n" + names;
+  const std::string bytes = reply_in_20_parts();
   pending<keys_answer> keys(ex, consul.keys("some/"));
   auto [peer, request] = co_await server.accept_request();
   bool is_sent = false;
@@ -463,10 +468,7 @@ ASYNC_TEST_CASE(a_long_listing_is_decoded_in_parts) {
 ASYNC_TEST_CASE(a_reply_that_has_arrived_is_not_cancelled) {
   scripted_server server(ex);
   client consul(ex, settings_for(server));
-  std::string names = "[";
-  while (names.size() < 20 * detail::entries_reader::usual_part) names += R"("some/key",)";
-  names.back() = ']';
-  const std::string bytes = "HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(names.size()) + "\r\n\r\n" + names;
+  const std::string bytes = reply_in_20_parts();
   pending<keys_answer> keys(ex, consul.keys("some/"));
   auto [peer, request] = co_await server.accept_request();
   const auto close = [&]() -> asio::awaitable<void> {

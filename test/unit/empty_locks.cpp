@@ -3,7 +3,6 @@
 
 // Operations of empty objects: default-constructed ones, and those that were moved from.
 
-#include <boost/asio/bind_executor.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
@@ -15,11 +14,11 @@
 #include <holdfast/mutex_set.hpp>
 #include <holdfast/prometheus.hpp>
 #include <holdfast/semaphore.hpp>
-#include <optional>
 #include <string>
 #include <utility>
 
 #include "support/async.hpp"
+#include "support/error_of.hpp"
 
 BOOST_AUTO_TEST_SUITE(empty_locks)
 
@@ -28,17 +27,7 @@ namespace {
 using namespace holdfast;
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
-
-/// Starts an operation with a handler on a context of its own. Returns its error.
-template <class Begin>
-error_code error_of(Begin begin) {
-  asio::io_context io(1);
-  std::optional<error_code> ended;
-  begin(asio::bind_executor(io, [&](error_code ec, auto&&...) { ended = ec; }));
-  BOOST_TEST(!ended.has_value());  // never within the initiating function
-  while (!ended) BOOST_REQUIRE(io.run_one_for(test::scaled(60s)) == 1u);
-  return *ended;
-}
+using test::error_of;
 
 }  // namespace
 

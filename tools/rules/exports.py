@@ -32,7 +32,7 @@ SHARED = {
         detail::name_of lifetime::context_hook lifetime::event_log lifetime::process_mark
         platform::boot_time platform::coarse_time platform::open platform::process_id
         net::address::authority net::append_encoded net::certificate_name net::has_dot_segment net::is_scheme net::is_unreserved
-        net::make_tls_client net::name_lookup net::parse_authority net::look_up net::percent_decoded net::secret_in_file
+        net::look_up net::make_tls_client net::name_lookup net::parse_authority net::percent_decoded net::secret_in_file
         net::tls_client net::tls_stream
         consul::detail::append_base64 consul::detail::decode_base64 consul::detail::format_request
         consul::detail::parse_address consul::detail::parse_go_duration consul::detail::refusal_of

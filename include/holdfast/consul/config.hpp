@@ -103,7 +103,8 @@ struct config {
   /// refused for this reason. While no agent can be reached, requests that wait for one are not counted.
   std::size_t queue_max = 100'000;
   /// The largest body of a reply that is accepted, 1 KiB to 1 GiB. The listing of a prefix holds every entry below it.
-  /// Beside its texts, the result of a read may take twice as much memory; otherwise it is error::reply_too_large, too.
+  /// Without its texts, the result of a read may take twice as much memory. A larger result is error::reply_too_large,
+  /// too. That bound matters for listings of keys that are nearly all shorter than 13 bytes.
   std::size_t reply_bytes_max = 64u << 20;
 
   /// Called with the events that operators want to know. Empty: nothing is logged. The client logs:

@@ -7,7 +7,6 @@
 #include <array>
 #include <boost/json/basic_parser_impl.hpp>
 #include <cstdint>
-#include <utility>
 
 #include "consul/encoding/base64.hpp"
 #include "consul/encoding/json.hpp"

@@ -169,12 +169,7 @@ error_code decode_session(const http_reply& reply, session_answer& out) {
   return list.empty() ? error_code() : only_element(list, out.value);
 }
 
-error_code decode_node(const http_reply& reply, node_answer& out) {
-  out.meta = meta_of(reply);
-  if (says_absent(reply)) return {};
-  if (const error_code ec = classify(reply)) return ec;
-  return parse_node(reply.body, out.value);
-}
+error_code decode_node(const http_reply& reply, node_answer& out) { return *decode_read(reply, out, parse_node); }
 
 std::optional<error_code> decode_txn(entries_reader& from, const http_reply& reply, std::size_t operations,
                                      txn_reply& out) {
