@@ -54,20 +54,25 @@ enum class error {
   plain_http_refused,          ///< the agent speaks TLS on this port
   invalid_session,             ///< the session does not exist, or no longer exists
   missing_node,                ///< the node that a session is to belong to is not in Consul's catalog
-  bad_request,                 ///< another 3xx or 4xx; or it was not sent because the server would not accept it
-  too_large,                   ///< the request exceeds one of Consul's size limits
-  too_many_requests,           ///< 429, or a 503 or 530 of that kind: a limit of rate or of connections
+  bad_request,           ///< Consul refused it for another reason; or it was not sent, because Consul would refuse it
+  too_large,             ///< the request exceeds one of Consul's size limits
+  too_many_requests,     ///< 429, or a 503 or 530 of that kind: a limit of rate or of connections
   transaction_conflict,  ///< Consul refused a write of a lock, or each try of a proclaim or of an operator's command
 
   // The outcome is unknown: a write may have been applied, or may be applied later.
   timed_out,        ///< no complete reply before the deadline, or not done in time
   connection_lost,  ///< the connection was closed before a complete reply
   server_error,     ///< another 5xx, or another error of RabbitMQ
-  malformed_reply,  ///< the reply does not follow the protocol
+  malformed_reply,  ///< the reply of a RabbitMQ does not follow the protocol; for Consul, see not_consul
   reply_too_large,  ///< the reply exceeds `config::reply_bytes_max` or the available memory
 
   // The request certainly had no effect.
   would_be_late,  ///< the acquire would be granted too late, or was not granted in time (`acquire_options::deadline`)
+
+  // The outcome is unknown.
+  /// Something else than Consul has answered, such as a load balancer, an ingress or a login page; or Consul's reply
+  /// was changed on its way.
+  not_consul,
 };
 
 /// The name of the enumerator, for logs and metrics: "timed_out".
@@ -147,6 +152,8 @@ constexpr std::string_view to_string(error e) noexcept {
       return "reply_too_large";
     case error::would_be_late:
       return "would_be_late";
+    case error::not_consul:
+      return "not_consul";
   }
   return "unknown";
 }

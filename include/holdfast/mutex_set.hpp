@@ -40,8 +40,8 @@ HOLDFAST_EXPORT void start_try_lock(const std::shared_ptr<shell>&, const std::st
 ///
 /// - Signature: void(error_code, held_mutex).
 /// - Errors that are reported at once: closed, too_many_waiters, invalid_prefix (for the name), permission_denied,
-///   invalid_ttl, plain_http_refused, certificate_refused, client_certificate_refused, malformed_reply,
-///   reply_too_large, bad_request, too_large, transaction_conflict.
+///   invalid_ttl, plain_http_refused, certificate_refused, client_certificate_refused, reply_too_large,
+///   bad_request, too_large, transaction_conflict.
 /// - Errors that are reported after `tuning::give_up_after`: all that equal `condition::unavailable`; missing_node;
 ///   transaction_conflict, if Consul refuses a whole batch.
 /// - Cancellation: terminal, partial, total. The operation completes with operation_aborted. A lock that is granted at

@@ -51,13 +51,12 @@ namespace holdfast {
 /// - Signature: void(error_code, slot).
 /// - Errors that are reported at once: closed, too_many_waiters, too_many_slots, not_a_semaphore, limit_conflict,
 ///   corrupt_record, permission_denied, invalid_ttl, plain_http_refused, certificate_refused,
-///   client_certificate_refused, malformed_reply, reply_too_large, bad_request, too_large. With
+///   client_certificate_refused, reply_too_large, bad_request, too_large. With
 ///   `semaphore_options::use_recorded_limit`, a count over the limit is reported when the acquire reaches the head of
 ///   the local queue, after a read of the record.
 /// - would_be_late is reported only with `acquire_options::deadline`: at that time, or at once.
 /// - Errors that are reported after `tuning::give_up_after`: all that equal `condition::unavailable`; missing_node;
-///   transaction_conflict, if Consul refuses a write for an unknown reason; malformed_reply and reply_too_large of a
-///   write. If the process has a place in the cluster's queue, it keeps the place, and the acquire waits until the
+///   transaction_conflict, if Consul refuses a write for an unknown reason; reply_too_large of a write. If the process has a place in the cluster's queue, it keeps the place, and the acquire waits until the
 ///   lease of the place's session expires: see doc/reference/errors.md. While users of this object hold all slots,
 ///   an acquire waits for one of them.
 /// - Cancellation: terminal, partial, total. The acquire completes with operation_aborted and takes no slot. A slot

@@ -4,6 +4,7 @@
 #include "consul/call.hpp"
 
 #include "consul/config_check.hpp"
+#include "consul/encoding/classify.hpp"
 #include "consul/encoding/duration.hpp"
 #include "consul/encoding/http.hpp"
 #include "consul/encoding/json.hpp"
@@ -65,7 +66,7 @@ private:
 call start_call(const call_settings& settings, request_kind kind, std::string_view name, std::string key,
                 const request_options& options) {
   call c;
-  c.kind = kind;
+  c.request.kind = kind;
   c.name = name;
   c.key = std::move(key);
   c.retry = options.retry;
@@ -328,7 +329,8 @@ bool may_repeat(const call& c, const error_code& e) noexcept {
   if (e == error::unreachable) return true;  // certainly not sent
   // Only the caller of a blocking query knows whether it still wants to wait, so the caller repeats it.
   if (c.does == effect::write || c.where == connection_class::blocking) return false;
-  return e == error::connection_lost || e == error::server_error || e == error::too_many_requests;
+  return e == error::connection_lost || e == error::server_error || e == error::not_consul ||
+         e == error::too_many_requests;
 }
 
 std::string describe(const call& c, std::string_view address, const attempt_result& outcome) {
@@ -366,6 +368,9 @@ std::string describe(const call& c, std::string_view address, const attempt_resu
     add(address);
     add(" ended before a complete reply");
     add_cause();
+    if (outcome.is_barred) {
+      add(" (it was new: this host may have too many connections there, or the port is not that of HTTP)");
+    }
   } else if (outcome.error == error::too_many_requests && outcome.reply.status == 0) {
     add(": not sent: ");
     add(address);
@@ -379,6 +384,15 @@ std::string describe(const call& c, std::string_view address, const attempt_resu
     add(address);
     add(" does not accept our certificate, or wants one (tls.certificate_file)");
     add_cause();
+  } else if (outcome.error == error::not_consul) {
+    add(": ");
+    add(address);
+    add(" answered " + what_answered(outcome.reply) + ": not Consul's answer");
+    if (const std::string_view advice = advice_about(outcome.reply); !advice.empty()) {
+      add(" (");
+      add(advice);
+      add(")");
+    }
   } else if (outcome.error && outcome.reply.status != 0) {
     add(": ");
     add(address);

@@ -20,7 +20,6 @@ enum class effect {
 };
 
 struct call {
-  request_kind kind = request_kind::kv_read;
   std::string_view name;  ///< for messages
   std::string key;        ///< for diagnostics
   http_request request;

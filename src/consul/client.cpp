@@ -132,10 +132,8 @@ void start(const std::shared_ptr<client_impl>& impl, node_register_request reque
 }
 
 void start(const std::shared_ptr<client_impl>& impl, txn_request request, handler_of<txn_reply>&& waiting) {
-  // A plain pointer is enough, because the operation owns the client while it decodes.
-  auto decode = [from = entries_reader(), operations = request.operations.size(), client = impl.get()](
-                    const http_reply& reply, txn_reply& out) mutable {
-    if (const auto most = operations_taken(reply)) client->learn_operations_max(*most);
+  auto decode = [from = entries_reader(), operations = request.operations.size()](const http_reply& reply,
+                                                                                  txn_reply& out) mutable {
     return decode_txn(from, reply, operations, out);
   };
   launch(impl, make_call(impl->calls(), request, impl->operations_max()), std::move(decode), std::move(waiting));

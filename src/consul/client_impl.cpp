@@ -86,7 +86,7 @@ void client_impl::start(const std::shared_ptr<operation>& op) {
   if (settings_.tracer) {
     const call& what = op->what();
     op->span = settings_.tracer->started({.kind = span_kind::request,
-                                          .name = to_string(what.kind),
+                                          .name = to_string(what.request.kind),
                                           .key = what.key,
                                           .at = std::chrono::system_clock::now(),
                                           .parent = what.trace_parent});
@@ -135,7 +135,7 @@ client_statistics client_impl::statistics() const noexcept {
 }
 
 void client_impl::count(const call& what, const error_code& result, clock::duration took) {
-  counters::kind_tallies& its = counters_->operations[holdfast::detail::index_of(what.kind)];
+  counters::kind_tallies& its = counters_->operations[holdfast::detail::index_of(what.request.kind)];
   its.ended.add(outcome_of(result));
   if (what.where != connection_class::blocking) its.took.add(took);
 }
@@ -191,7 +191,9 @@ awaitable<attempt_result> client_impl::attempt(operation& op, time_point deadlin
         co_await asio::this_coro::throw_if_cancelled(false);  // the reply has arrived, so it is too late
         ended.error = co_await decode_rest(op, ended.reply);
       }
+      if (ended.error == error::malformed_reply) ended.error = error::not_consul;
     }
+    if (ended.error == error::too_large) learn_from(ended.reply);
     if (ended.error == error::permission_denied && clock::now() < deadline && new_tokens++ < new_tokens_max &&
         transport_.has_another_token(ended.token)) {
       continue;
@@ -213,6 +215,11 @@ awaitable<attempt_result> client_impl::attempt(operation& op, time_point deadlin
     timer_type timer(*strand_, pause);
     co_await timer.async_wait(as_result);
   }
+}
+
+void client_impl::learn_from(const http_reply& refusal) noexcept {
+  const auto most = operations_taken(refusal);
+  if (most && *most < operations_max()) operations_max_.store(*most, std::memory_order_relaxed);
 }
 
 // The server decides how much memory an answer takes. If memory runs out, only this operation fails.

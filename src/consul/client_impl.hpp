@@ -86,9 +86,6 @@ public:
   /// The largest number of operations in a transaction that is sent: `txn_operations_max`, or less once Consul has
   /// named a lower limit in a refusal. May be called from any thread.
   std::size_t operations_max() const noexcept { return operations_max_.load(std::memory_order_relaxed); }
-  void learn_operations_max(std::size_t most) noexcept {
-    if (most < operations_max()) operations_max_.store(most, std::memory_order_relaxed);  // only the strand writes
-  }
   client_statistics statistics() const noexcept;
   client_health health() const { return health_.read(); }
 
@@ -96,6 +93,7 @@ private:
   std::shared_ptr<void> on_context_shutdown() noexcept override;
 
   awaitable<void> perform(operation& op);
+  void learn_from(const http_reply& refusal) noexcept;
   void count(const call& what, const error_code& result, clock::duration took);
   awaitable<attempt_result> attempt(operation& op, time_point deadline);
   static std::optional<error_code> decode_part(operation& op, const http_reply& reply);

@@ -14,6 +14,7 @@
 #include <holdfast/version.hpp>
 #include <utility>
 
+#include "consul/encoding/classify.hpp"
 #include "consul/encoding/reply.hpp"
 #include "net/backoff.hpp"
 
@@ -277,7 +278,7 @@ awaitable<attempt_result> transport::exchange(pending_request& way, const http_r
   link = take_idle(way.agent, which);
   const bool is_new = !link;
   if (is_new) {
-    const bool shows_itself = request.repeatable || !refusals_.is_pressed(clock::now());
+    const bool shows_itself = request.repeatable || !(refusals_.is_suspected() || refusals_.is_pressed(clock::now()));
     attempt_result opened;
     if (shows_itself) {
       opened = co_await open(way.agent, link, deadline);
@@ -288,8 +289,7 @@ awaitable<attempt_result> transport::exchange(pending_request& way, const http_r
       const bool in_handshake = opened.cause == asio::error::eof || opened.cause == asio::error::connection_reset;
       if (link && in_handshake && is_refusal(opened, *link)) {
         opened.is_barred = true;
-        opened.turned_away = note_refusal(opened, way.agent, std::move(link));
-        if (opened.turned_away) opened.error = error::too_many_requests;
+        note_refusal(opened, way.agent, std::move(link), true);
       }
       co_return opened;
     }
@@ -300,18 +300,19 @@ awaitable<attempt_result> transport::exchange(pending_request& way, const http_r
   const std::string bytes = to_bytes(*sent, agents_[way.agent].lines, *token);
   const unsigned version = tokens_.version();
   attempt_result result = co_await link->converse(bytes, request.is_write, deadline);
+  if (result.error == error::malformed_reply) result.error = error::not_consul;
+  if (!result.error) result.error = classify(request.kind, request.target, result.reply);
   result.token = version;
   result.secret = token;
   result.reply.asked_wait = sent->wait;
   result.is_barred = is_new && (result.reply.status == 429 || (!link->has_answered() && is_ended_by_agent(result)));
   if (is_new && is_refusal(result, *link)) {
     const bool not_applied = result.reply.status == 429 || result.error == error::unreachable;
-    const bool believed = note_refusal(result, way.agent, std::move(link));
-    result.turned_away = believed && (request.repeatable || not_applied);
-    if (result.turned_away) result.error = error::too_many_requests;
+    note_refusal(result, way.agent, std::move(link), request.repeatable || not_applied);
     co_return result;
   }
-  if (!result.error) refusals_.answered();
+  const bool is_served = result.reply.status != 0 && result.reply.status < 500 && result.error != error::not_consul;
+  if (is_served) refusals_.answered(link->opened_at(), way.since);
   if (link->reusable() && !closed_) {
     const time_point now = clock::now();
     const std::size_t running = limiter_of(connection_class::blocking).inside();
@@ -347,7 +348,7 @@ void transport::note(pending_request& way, const http_request& request, attempt_
     result.goes_on = choice_.current() != way.agent;
     return;
   }
-  if (result.is_barred || result.reply.status >= 500) {
+  if (result.is_barred || result.reply.status >= 500 || result.error == error::not_consul) {
     choice_.erred(way.agent, now);
   } else if (result.reply.status != 0) {
     choice_.answered(way.agent, now);
@@ -457,7 +458,7 @@ awaitable<void> transport::try_out([[maybe_unused]] std::shared_ptr<void> owner,
     result = co_await link->converse(question, false, deadline);
     if (result.error == error::timed_out) self.note_silence(link->peer());
   }
-  const bool is_answer = !result.error && result.reply.status == 200;
+  const bool is_answer = !result.error && result.reply.status == 200 && result.reply.body.starts_with('"');
   const bool knows_leader = is_answer && result.reply.body.size() > std::string_view("\"\"\n").size();
   self.choice_.tried(agent, knows_leader ? agent_choice::trial::knows_leader
                             : is_answer  ? agent_choice::trial::knows_none
@@ -506,8 +507,10 @@ awaitable<attempt_result> transport::open_accepted(std::size_t agent, std::share
   attempt_result asked = co_await link->converse(harmless, false, deadline);
   if (link->reusable()) co_return attempt_result();
   if (is_refusal(asked, *link)) {
-    note_refusal(asked, agent, std::move(link));
-    attempt_result refused = failure(error::too_many_requests);
+    attempt_result refused = failure(error::too_busy);
+    refused.reply.status = asked.reply.status;
+    refused.is_barred = true;
+    note_refusal(refused, agent, std::move(link), true);
     refused.turned_away = true;
     co_return refused;
   }
@@ -516,19 +519,21 @@ awaitable<attempt_result> transport::open_accepted(std::size_t agent, std::share
   co_return opened;
 }
 
-// To be called when a new connection was closed unused, or answered 429. Returns true if the reason is probably that
-// the agent has too many connections. An agent that shuts down, or a proxy whose agent is absent, also closes new
-// connections.
-bool transport::note_refusal(const attempt_result& result, std::size_t agent, std::shared_ptr<connection> link) {
+// To be called when a new connection was closed unused, or answered 429. Decides whether the request is tried again: it
+// may be that the agent has too many connections, or that it has just been replaced.
+void transport::note_refusal(attempt_result& result, std::size_t agent, std::shared_ptr<connection> link,
+                             bool may_try_again) {
   link.reset();
   // With TLS, the handshake of a connection that counts as open may hang.
   const bool others_work =
       is_secure(agents_[agent].address) ? has_a_working_connection(agent) : statistics_->connections_open > 0;
   limiter& blocking = limiter_of(connection_class::blocking);
   const time_point now = clock::now();
-  const refusals::verdict verdict =
-      refusals_.refused(result.reply.status == 429 || others_work, blocking.inside(), now);
-  if (verdict == refusals::verdict::doubted) return false;
+  const refusals::verdict verdict = refusals_.refused(result.reply.status == 429, others_work, blocking.inside(), now);
+  const bool is_believed = verdict != refusals::verdict::doubted;
+  result.turned_away = may_try_again && (is_believed || refusals_.is_suspected());
+  if (!is_believed) return;
+  if (result.turned_away) result.error = error::too_many_requests;
   counters::add(statistics_->connections_refused);
   const std::size_t allowed = refusals_.allowed(now);
   blocking.set_limit(allowed);
@@ -537,7 +542,6 @@ bool transport::note_refusal(const attempt_result& result, std::size_t agent, st
           .key = name_of(choice_.current()),
           .queries = allowed,
           .queries_max = settings_.blocking_max});
-  return true;
 }
 
 bool transport::has_a_working_connection(std::size_t agent) const noexcept {
@@ -554,6 +558,7 @@ void transport::tell(log_event&& event) const {
 // Describes the failure of the agent or of the connection to it. Empty if there was none.
 std::string transport::message_of(const attempt_result& result) const {
   const unsigned status = result.reply.status;
+  if (result.error == error::not_consul) return what_answered(result.reply) + ": not Consul's answer";
   if (status >= 500 || status == 429 || status == 403) {
     return std::to_string(status) + ' ' + readable(without_secrets(result.reply.body, result));
   }
@@ -578,7 +583,7 @@ bool transport::has_another_token(unsigned refused) {
 
 std::shared_ptr<connection> transport::take_idle(std::size_t agent, connection_class which) {
   // A renewal uses an ordinary connection only if a new one may not be had.
-  const bool may_borrow = refusals_.is_pressed(clock::now()) || outage_;
+  const bool may_borrow = refusals_.is_suspected() || refusals_.is_pressed(clock::now()) || outage_;
   return idle_.take(agent, which, may_borrow);
 }
 

@@ -60,12 +60,15 @@ public:
   /// other request of its class is pending. Errors beside those of `connection::connect` and `connection::converse`:
   /// too_busy (the queue is full, or the deadline came first; nothing was sent) and too_many_requests.
   ///
-  /// An agent that has too many connections closes a new one before it answers anything, or answers 429. From then on
-  /// fewer blocking queries run. The request is repeated until its deadline, and then fails with too_many_requests. A
-  /// write is not repeated if it may have been applied, and then keeps its own error, unless it is idempotent. For a
-  /// minute after a refusal, a write that is not idempotent is sent on a new connection only after the agent has
-  /// answered a harmless request there. If the agent closes each connection after an answer, the write is sent on yet
-  /// another one.
+  /// An agent that has too many connections closes a new one before it answers anything, or answers 429. If that reason
+  /// is believed (`refusals`), fewer blocking queries run from then on. The request is repeated until its deadline, and
+  /// then fails with too_many_requests. If the reason is not believed yet, but other connections are open, the request is
+  /// repeated, too; at its deadline it keeps its own error. A write is not repeated if it may have been applied, unless
+  /// it is idempotent.
+  ///
+  /// A write that is not idempotent may have to wait for the answer to a harmless request on its new connection. That is
+  /// so after a closed connection, until a new one is served, and for a minute after one whose reason was believed. If
+  /// the agent closes each connection after an answer, the write is sent on yet another one.
   ///
   /// The time that a blocking query has queued is taken off the wait that it asks Consul for, so queries beyond the
   /// limit take turns. A query may queue for up to one wait past its deadline, because the queries before it may have
@@ -136,7 +139,7 @@ private:
   agent* twin_of(std::size_t agent);
   connection::endpoints in_order(std::size_t agent, connection::endpoints found);
   static awaitable<void> try_out(std::shared_ptr<void> owner, transport& self, std::size_t agent);
-  bool note_refusal(const attempt_result& result, std::size_t agent, std::shared_ptr<connection> link);
+  void note_refusal(attempt_result& result, std::size_t agent, std::shared_ptr<connection> link, bool may_try_again);
   bool has_a_working_connection(std::size_t agent) const noexcept;
   void tell(log_event&& event) const;
   std::string message_of(const attempt_result& result) const;

@@ -7,7 +7,11 @@ namespace holdfast::testing::detail {
 namespace {
 
 api_reply text_reply(const fault& what) {
-  return {what.status, {{"Content-Type", "text/plain; charset=utf-8"}}, what.text};
+  api_reply reply{what.status, {}, what.text};
+  reply.headers.emplace_back("Content-Type",
+                             what.content_type.empty() ? "text/plain; charset=utf-8" : what.content_type);
+  if (!what.location.empty()) reply.headers.emplace_back("Location", what.location);
+  return reply;
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include <string>
 
 #include "consul/encoding/base64.hpp"
+#include "consul/encoding/classify.hpp"
 #include "consul/encoding/json.hpp"
 #include "fuzz.hpp"
 #include "support/decode.hpp"
@@ -133,15 +134,24 @@ void check_against_tree(const std::string& body) {
 
 bool is_ours(const error_code& ec) { return !ec || ec.category() == error_category(); }
 
+error_code meaning(request_kind kind, const http_reply& reply) { return classify(kind, "/v1/kv/a", reply); }
+
+// Decodes the reply to a request of this kind, unless it stands for an error.
+template <class Decode>
+error_code understand(request_kind kind, const http_reply& reply, Decode decode) {
+  const error_code ec = meaning(kind, reply);
+  return ec ? ec : decode();
+}
+
 void check_kv(const http_reply& reply) {
   check_against_tree(reply.body);
   const bool absent = reply.status == 404 && reply.index;
   entries_answer list;
-  const error_code ec_list = decode_list(reply, list);
+  const error_code ec_list = understand(request_kind::kv_read, reply, [&] { return decode_list(reply, list); });
   entry_answer one;
-  const error_code ec_one = decode_get(reply, one);
+  const error_code ec_one = understand(request_kind::kv_read, reply, [&] { return decode_get(reply, one); });
   keys_answer keys;
-  const error_code ec_keys = decode_keys(reply, keys);
+  const error_code ec_keys = understand(request_kind::kv_read, reply, [&] { return decode_keys(reply, keys); });
   for (const error_code& ec : {ec_list, ec_one, ec_keys}) {
     require(is_ours(ec), "errors are ours");
     require(ec || reply.status == 200 || absent, "only a 200 and Consul's own 404 answer a read");
@@ -165,9 +175,11 @@ void check_kv(const http_reply& reply) {
 
 void check_sessions(const http_reply& reply) {
   session_answer found;
-  const error_code ec = decode_session(reply, found);
-  require(is_ours(ec) && (ec || reply.status == 200), "only a 200 tells of a session");
-  const error_code renewed = decode_session_renew(reply);
+  const error_code ec = understand(request_kind::session_read, reply, [&] { return decode_session(reply, found); });
+  const bool absent = reply.status == 404 && reply.index;
+  require(is_ours(ec) && (ec || reply.status == 200 || absent), "only a 200 tells of a session");
+  const error_code renewed =
+      understand(request_kind::session_renew, reply, [&] { return decode_session_renew(reply); });
   require(is_ours(renewed), "errors are ours");
   require(!renewed == (!ec && found.value), "a renewal is answered with the session");
   if (renewed == error::invalid_session)
@@ -176,7 +188,8 @@ void check_sessions(const http_reply& reply) {
     require(found.value->ttl.count() >= 0 && found.value->lock_delay.count() >= 0, "times are not negative");
   }
   std::string id;
-  if (const error_code created = decode_session_create(reply, id); !created) {
+  const auto decode_created = [&] { return decode_session_create(reply, id); };
+  if (const error_code created = understand(request_kind::session_create, reply, decode_created); !created) {
     require(reply.status == 200 && !id.empty(), "a new session has an id");
   } else {
     require(is_ours(created), "errors are ours");
@@ -185,23 +198,29 @@ void check_sessions(const http_reply& reply) {
 
 void check_writes(const http_reply& reply) {
   bool done = false;
-  const error_code ec = decode_write(reply, done);
+  const error_code ec = understand(request_kind::kv_write, reply, [&] { return decode_write(reply, done); });
   require(is_ours(ec) && (ec || reply.status == 200), "only a 200 tells of a write");
-  require(!decode_confirmation(reply) == (!ec && done), "a session that was destroyed was a write that was done");
+  const error_code confirmed =
+      understand(request_kind::session_destroy, reply, [&] { return decode_confirmation(reply); });
+  require(!confirmed == (!ec && done), "a session that was destroyed was a write that was done");
   txn_reply txn;
-  if (!decode_txn(reply, txn_operations_max, txn)) {
+  if (!understand(request_kind::transact, reply, [&] { return decode_txn(reply, txn_operations_max, txn); })) {
     require(txn.applied ? reply.status == 200 : reply.status == 409, "a transaction says the same thing twice");
     require(txn.applied == txn.errors.empty(), "a refused transaction says why");
   }
 }
 
 void check_meaning(const http_reply& reply) {
-  const error_code ec = classify(reply);
-  require(is_ours(ec) && ec.failed() == (reply.status != 200), "all but a 200 is an error, and ours");
-  const std::string line = readable(reply.body);
-  require(line.size() <= 512, "a line for a log is short");
-  require(std::none_of(line.begin(), line.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }),
-          "a line for a log is one line");
+  for (const request_kind kind : request_kinds) {
+    const error_code ec = meaning(kind, reply);
+    const bool is_answer = reply.status == 200 || reply.status == 404 || reply.status == 409;
+    require(is_ours(ec) && (ec || is_answer), "all other statuses are errors, and ours");
+  }
+  for (const std::string& line : {readable(reply.body), what_answered(reply)}) {
+    require(line.size() <= 1100, "a line for a log is short");
+    require(std::none_of(line.begin(), line.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }),
+            "a line for a log is one line");
+  }
   check_kv(reply);
   check_sessions(reply);
   check_writes(reply);

@@ -262,7 +262,7 @@ BOOST_AUTO_TEST_CASE(what_may_be_repeated) {
       BOOST_TEST(!may_repeat(*c, e));
     }
   }
-  for (const error e : {error::connection_lost, error::server_error, error::too_many_requests}) {
+  for (const error e : {error::connection_lost, error::server_error, error::not_consul, error::too_many_requests}) {
     BOOST_TEST(may_repeat(read, e));
     BOOST_TEST(may_repeat(renew, e));
     BOOST_TEST(!may_repeat(blocking, e));
@@ -289,7 +289,15 @@ BOOST_AUTO_TEST_CASE(failures_are_told_in_one_sentence) {
   BOOST_TEST(told(error::timed_out) == "get: no complete reply from h:1 within 5000ms");
   BOOST_TEST(told(error::connection_lost) == "get: the connection to h:1 ended before a complete reply");
   BOOST_TEST(told(error::server_error, 500) == "get: h:1 answered 500: the server failed to answer the request");
-  BOOST_TEST(told(error::malformed_reply) == "get: the reply does not follow the protocol");
+  BOOST_TEST(told(error::not_consul) == "get: h:1 answered something that is not HTTP: not Consul's answer");
+  attempt_result elsewhere;
+  elsewhere.error = error::not_consul;
+  elsewhere.reply.status = 302;
+  elsewhere.reply.content_type = "text/html";
+  elsewhere.reply.location = "https://sso.example/?state=1";
+  BOOST_TEST(describe(c, "h:1", elsewhere) ==
+             "get: h:1 answered 302 to https://sso.example/, text/html: not Consul's answer (if that is Consul, its "
+             "address needs https://)");
   BOOST_TEST(told(error::too_many_requests) ==
              "get: not sent: h:1 closes new connections at once; it allows so many from one address "
              "(limits.http_max_conns_per_client)");
@@ -304,8 +312,8 @@ BOOST_AUTO_TEST_CASE(a_segment_that_leads_away_is_refused) {
       BOOST_TEST(made(get_request{path, {}}).refused == error::bad_request);
       BOOST_TEST(made(list_request{path, {}}).refused == error::bad_request);
       BOOST_TEST(made(keys_request{path, {}, {}}).refused == error::bad_request);
-      for (const kind verb : {kind::put, kind::cas, kind::acquire, kind::release, kind::remove, kind::remove_tree,
-                              kind::remove_cas})
+      for (const kind verb :
+           {kind::put, kind::cas, kind::acquire, kind::release, kind::remove, kind::remove_tree, kind::remove_cas})
         BOOST_TEST(made(write_request{verb, path, {}, 0, 7, "s", {}}).refused == error::bad_request);
       BOOST_TEST(made(session_renew_request{path, {}}).refused == error::bad_request);
       BOOST_TEST(made(session_destroy_request{path, {}}).refused == error::bad_request);

@@ -90,6 +90,19 @@ ASYNC_TEST_CASE(one_that_is_gone_is_left_at_once_and_for_good, 30s) {
   BOOST_TEST(third == "3");
 }
 
+ASYNC_TEST_CASE(one_in_whose_place_something_else_answers_is_left, 30s) {
+  using holdfast::testing::fault;
+  for (const fault& answer : {fault::not_consul(404), fault::not_consul(200), fault::not_consul(302)}) {
+    agents with;
+    client through(ex, with.settings());
+    with.first.set_faults(fault_plan({{.what = answer, .times = 0}}));
+    const std::string who = co_await ask(through);
+    BOOST_TEST((who == "2" || who == "3"), who);  // of the two, the one whose trial ends first
+    const client_health now = through.health();
+    BOOST_TEST(now.last_failure.ends_with(": not Consul's answer"), now.last_failure);
+  }
+}
+
 ASYNC_TEST_CASE(what_is_under_way_at_one_that_is_left_goes_on_elsewhere_or_ends, 30s) {
   agents with;
   client through(ex, with.settings());

@@ -222,7 +222,7 @@ ASYNC_TEST_CASE(a_lock_tells_its_failures_without_them, 30s) {
   wanted.diag = &why;
   pending<slot> acquire(ex, sem.acquire(wanted));
   auto [peer, request] = co_await server.accept_request();
-  co_await peer.refuse(403, request);
+  co_await peer.refuse(403, "Permission denied: " + request);
   const error_code ended = co_await acquire.wait();
   BOOST_TEST(ended == error::permission_denied);
   ears.hear(why);

@@ -124,12 +124,12 @@ struct client_statistics {
 /// The state of a client's connection to Consul, for people and for health checks.
 struct client_health {
   /// The address of the agent that requests go to. It changes when the first answer of another agent arrives that is
-  /// not a 5xx. The other agent may also be another IP address of the same name.
+  /// Consul's and not a 5xx. The other agent may also be another IP address of the same name.
   std::string address{};
   /// The time of the last change of `address`; before the first one, the time of the client's construction.
   std::chrono::system_clock::time_point since = std::chrono::system_clock::now();
   /// The last failed attempt: the address and the reason. An attempt fails if there is no connection, no complete and
-  /// well-formed reply, or a reply with status 403, 429 or 5xx. An agent that was left because it does not answer may
+  /// well-formed reply, or a reply with status 403, 429 or 5xx, or one that is not Consul's. An agent that was left because it does not answer may
   /// also be named. Empty if nothing has failed.
   std::string last_failure{};
   std::chrono::system_clock::time_point last_failure_at{};
@@ -256,7 +256,7 @@ auto initiate(std::shared_ptr<client_impl> impl, Request request, Token& token) 
 ///   too_many_requests, and the errors that the operation lists. too_large and too_many_requests may also occur before
 ///   anything is sent.
 /// - Errors after which a write may have been applied, or may be applied later: timed_out, connection_lost,
-///   server_error, malformed_reply, reply_too_large, closed.
+///   server_error, not_consul, reply_too_large, closed.
 /// - Cancellation: terminal, partial and total are supported. The operation completes with operation_aborted, unless a
 ///   reply without an error has already arrived. A read leaves nothing in Consul. A write may have been applied, or may
 ///   be applied later. If the request was sent and is not answered, its connection is closed.

@@ -44,6 +44,8 @@ struct fault {
   unsigned status = 0;
   std::string text{};
   std::size_t count = 0;
+  std::string content_type{};  ///< of `text`; empty: Consul's, which is text/plain
+  std::string location{};      ///< where a 3xx leads
   bool operator==(const fault&) const = default;
 
   static fault delay(std::chrono::milliseconds time) { return {kind::delay, time, 0, {}, 0}; }
@@ -54,6 +56,11 @@ struct fault {
   static fault answer(unsigned status, std::string text) { return {kind::answer, {}, status, std::move(text), 0}; }
   static fault answer_applied(unsigned status, std::string text) {
     return {kind::answer_applied, {}, status, std::move(text), 0};
+  }
+  /// A reply of something else than Consul, such as a load balancer or a login page. The request is not applied.
+  static fault not_consul(unsigned status, std::string text = "<html>Please wait</html>",
+                          std::string content_type = "text/html", std::string location = {}) {
+    return {kind::answer, {}, status, std::move(text), 0, std::move(content_type), std::move(location)};
   }
   static fault no_leader() { return answer(500, "No cluster leader"); }
   static fault forbidden() { return answer(403, "Permission denied"); }

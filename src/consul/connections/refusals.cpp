@@ -7,9 +7,11 @@
 
 namespace holdfast::consul::detail {
 
-refusals::verdict refusals::refused(bool is_certain, std::size_t running, time_point now) {
-  ++in_a_row_;
-  if (!is_certain && in_a_row_ < believed_after) return verdict::doubted;
+refusals::verdict refusals::refused(bool is_certain, bool others_work, std::size_t running, time_point now) {
+  others_work_ = others_work;
+  if (in_a_row_++ == 0) first_at_ = now;
+  if (!is_certain && !(goes_on() && others_are_served_)) return verdict::doubted;
+  is_last_ = true;
   const bool is_news = !limit_.is_pressed(now);
   // Allow one fewer than run now. Either the refused request was one of them, or it takes precedence and needs the
   // connection of one of them.
@@ -17,10 +19,19 @@ refusals::verdict refusals::refused(bool is_certain, std::size_t running, time_p
   return is_news ? verdict::news : verdict::believed;
 }
 
-void refusals::forget() {
-  limit_ = concurrency_limit(most_);
-  in_a_row_ = 0;
+// Before it stops, an agent may still answer requests that were sent earlier. These prove nothing.
+void refusals::answered(time_point opened_at, time_point sent_at) noexcept {
+  is_last_ = false;
+  if (in_a_row_ == 0) return;
+  if (opened_at >= first_at_) {
+    in_a_row_ = 0;
+    others_are_served_ = false;
+  } else if (sent_at >= first_at_) {
+    others_are_served_ = true;
+  }
 }
+
+void refusals::forget() { *this = refusals(most_); }
 
 bool refusals::is_to_cede(time_point opened_at, std::size_t running, time_point now, std::minstd_rand& random) const {
   if (running <= kept_for_good) return false;

@@ -17,8 +17,8 @@ class refusals {
 public:
   using time_point = concurrency_limit::time_point;
 
-  /// After this many refusals in a row, a client believes that the agent has too many connections, even if none of its
-  /// own connections works.
+  /// A client believes that the agent has too many connections when so many new ones were closed in a row, and requests
+  /// on older ones were answered meanwhile.
   static constexpr unsigned believed_after = 3;
   /// A client with up to `kept_for_good` running blocking queries keeps their connections. With more, a connection
   /// whose query has been answered is closed if it is older than about `ceded_after`.
@@ -31,17 +31,20 @@ public:
   /// Whether the reason of a refusal is probably that the agent has too many connections. It is news if nothing was
   /// refused for a while.
   enum class verdict { doubted, believed, news };
-  /// A new connection was refused while `running` blocking queries ran. An agent that shuts down, or a proxy whose
-  /// agent is absent, also closes new connections. So the reason is believed only if it `is_certain`, or after several
-  /// refusals in a row.
-  verdict refused(bool is_certain, std::size_t running, time_point now);
-  /// The agent has served a request.
-  void answered() noexcept { in_a_row_ = 0; }
+  /// A new connection was refused while `running` blocking queries ran. `others_work` says whether the client has other
+  /// open connections. An agent that dies, a proxy whose agent is
+  /// absent and a port without HTTP also close new connections. So the reason is believed only if it `is_certain`, or
+  /// if the refusals go on while the agent works for others.
+  verdict refused(bool is_certain, bool others_work, std::size_t running, time_point now);
+  /// The agent has served a request that was sent at this time, on a connection that was opened at this time.
+  void answered(time_point opened_at, time_point sent_at) noexcept;
   /// The agent has stopped or was left.
   void forget();
 
-  /// Returns true if the last event was a refusal.
-  bool is_last() const noexcept { return in_a_row_ != 0; }
+  /// Returns true if the last new connection was refused, and the reason may be that the agent has too many.
+  bool is_suspected() const noexcept { return in_a_row_ != 0 && (others_work_ || goes_on()); }
+  /// Returns true if the last event was a refusal that was believed.
+  bool is_last() const noexcept { return is_last_; }
   /// Returns true if there was a refusal lately that was believed.
   bool is_pressed(time_point now) const noexcept { return limit_.is_pressed(now); }
   /// The number of blocking queries that may run at once now, and the next time at which it may grow.
@@ -54,9 +57,15 @@ public:
   void ceded(time_point now) { limit_.ceded(now); }
 
 private:
+  bool goes_on() const noexcept { return in_a_row_ >= believed_after; }
+
   std::size_t most_;
   concurrency_limit limit_;
-  unsigned in_a_row_ = 0;
+  unsigned in_a_row_ = 0;           // refusals of new connections since one was accepted
+  time_point first_at_{};           // the first of them
+  bool others_are_served_ = false;  // since the first of them
+  bool others_work_ = false;        // when the last of them was refused
+  bool is_last_ = false;
 };
 
 }  // namespace holdfast::consul::detail

@@ -56,8 +56,20 @@ private:
     reply.status = static_cast<unsigned>(status);
   }
 
-  void on_field_impl(http::field, beast::string_view name, beast::string_view value, error_code& ec) override {
+  void on_field_impl(http::field name_of_field, beast::string_view name, beast::string_view value,
+                     error_code& ec) override {
     if (header_is_over_) return;  // a trailer's field; newer versions of Beast call the function below for it
+    if (name_of_field == http::field::content_type) {
+      if (!beast::iequals(value, "application/json")) reply.content_type.assign(value.data(), value.size());
+      return;
+    }
+    if (name_of_field == http::field::location) {
+      reply.location.assign(value.data(), value.size());
+      return;
+    }
+    constexpr std::string_view consuls = "X-Consul-";
+    if (name.size() < consuls.size() || !beast::iequals(name.substr(0, consuls.size()), consuls)) return;
+    reply.is_consuls = true;
     if (beast::iequals(name, "X-Consul-Index")) {
       std::uint64_t index = 0;
       if (!parse_number(value, index)) {

@@ -14,13 +14,18 @@
 #include <string>
 #include <string_view>
 
-namespace holdfast::consul::detail {
+namespace holdfast::consul {
+
+enum class request_kind;
+
+namespace detail {
 
 /// The type of a request's body.
 enum class content { none, json, bytes };
 
 /// A request without the parts that depend on the agent or on the time of sending: see `agent_lines` and the token.
 struct http_request {
+  request_kind kind{};  ///< the meaning of a reply depends on it
   std::string_view method = "GET";
   std::string target{};  ///< path and query
   std::string body{};
@@ -60,6 +65,9 @@ constexpr std::size_t kept_max_of(std::size_t body_bytes_max) noexcept { return 
 struct http_reply {
   unsigned status = 0;
   std::string body;
+  bool is_consuls = false;             ///< it has a header whose name begins with X-Consul-
+  std::string content_type{};          ///< empty for JSON, too
+  std::string location{};              ///< of a redirection
   std::optional<std::uint64_t> index;  ///< X-Consul-Index
   bool known_leader = true;            ///< X-Consul-Knownleader
   std::chrono::milliseconds last_contact{0};
@@ -101,4 +109,5 @@ private:
   std::unique_ptr<machine> machine_;
 };
 
-}  // namespace holdfast::consul::detail
+}  // namespace detail
+}  // namespace holdfast::consul

@@ -13,13 +13,9 @@
 #include "consul/encoding/entries.hpp"
 #include "consul/encoding/http.hpp"
 
-// Turns a reply into an error or a value. Pure.
+// Turns a reply into a value. To be used for a reply about which `classify` returns no error. If the body is not what
+// Consul answers, the error is malformed_reply. Pure.
 namespace holdfast::consul::detail {
-
-/// Returns no error for a status of 200. If the status is 400 or 5xx and Consul's text names a definite reason, returns
-/// the error for that reason. Otherwise returns the error that the status stands for. A 404 or 409 that answers a
-/// request properly is handled by the functions below.
-error_code classify(const http_reply& reply);
 
 /// Returns the text of Consul or of a proxy about a failure in a form for logs: shortened, and on one line.
 std::string readable(std::string_view server_text);

@@ -102,12 +102,12 @@ void mutex_set::on(event::session_destroyed& e) {
 void mutex_set::on(event::key_watched& e) {
   if (!watch_.take(e.id)) return;
   if (e.error.code) {
-    if (!watch_.failures().on())
+    if (watch_.is_news_of_failure())
       act(action::note{log_kind::watch_failed, keys().of_session(), {}, e.error.details.to_string()});
     if (is_final(e.error.code)) names_.fail_all(ctx_, e.error);
     return watch_.failed(ctx_, std::move(e.error));
   }
-  if (watch_.failures().on()) act(action::note{log_kind::watch_restored, keys().of_session()});
+  if (watch_.is_news_of_success()) act(action::note{log_kind::watch_restored, keys().of_session()});
   watch_.works();
   lost_by_watch_.over();
   if (!e.pair || e.pair->session != own().session) return drop_session(loss_reason::session_invalidated);

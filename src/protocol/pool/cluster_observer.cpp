@@ -216,14 +216,14 @@ void cluster_observer::on_watch_failed(const watch& asked, failure why) {
     const bool is_holders = is_record || (m && m->holds());
     if (!is_holders && any_holds(parts_.members)) return;  // no slot is in danger; a watch of everything is next
   }
-  if (!parts_.watches.failures().on())
+  if (parts_.watches.is_news_of_failure())
     ctx_.act(action::note{log_kind::watch_failed, parts_.options.prefix, {}, why.details.to_string()});
   if (is_final(why.code)) parts_.waiters.fail_all(ctx_, why);
   parts_.watches.failed(ctx_, std::move(why));
 }
 
 void cluster_observer::watches_work() {
-  if (parts_.watches.failures().on()) ctx_.act(action::note{log_kind::watch_restored, parts_.options.prefix});
+  if (parts_.watches.is_news_of_success()) ctx_.act(action::note{log_kind::watch_restored, parts_.options.prefix});
   parts_.watches.works();
 }
 

@@ -180,7 +180,7 @@ void pool::on(event::prefix_listed& e) {
   if (!e.error.code && e.filtered && parts_.options.form != record_form::session)
     e.error = failed(error::permission_denied, "the ACL token may not read all keys below the prefix");
   // Without an index there is nothing to watch from: such a watch would answer at once, again and again.
-  if (!e.error.code && e.index == 0) e.error = failed(error::malformed_reply, "a listing came without an index");
+  if (!e.error.code && e.index == 0) e.error = failed(error::not_consul, "a listing came without an index");
   if (e.error.code) {
     if (watched) return sees.on_watch_failed(*watched, std::move(e.error));
     if (is_final(e.error.code)) parts_.waiters.fail_all(ctx_, e.error);

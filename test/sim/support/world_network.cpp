@@ -16,7 +16,7 @@ failure failed(const error_code& why) { return {why, {why.message(), {}, {}, {}}
 /// All errors that a request may end with, apart from time limits and failed connections.
 constexpr error all_errors[] = {error::permission_denied, error::too_large,      error::too_many_requests,
                                 error::too_busy,          error::bad_request,    error::server_error,
-                                error::malformed_reply,   error::reply_too_large};
+                                error::not_consul,        error::reply_too_large};
 
 }  // namespace
 
