@@ -67,6 +67,7 @@ constexpr auto facts = std::to_array<error_facts>({
     {error::reply_too_large, "the reply is over the configured size", outcome_unknown},
     {error::would_be_late, "no slot could be had before the deadline", not_applied},
     {error::not_consul, "the answer is not Consul's", outcome_unknown | unavailable},
+    {error::token_unknown, "the server does not know the ACL token yet", not_applied | unavailable},
 });
 
 constexpr bool facts_are_complete() {

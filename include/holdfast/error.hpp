@@ -73,6 +73,9 @@ enum class error {
   /// Something else than Consul has answered, such as a load balancer, an ingress or a login page; or Consul's reply
   /// was changed on its way.
   not_consul,
+
+  // The request certainly had no effect.
+  token_unknown,  ///< Consul does not know the new ACL token yet (`consul::config::new_token_grace`)
 };
 
 /// The name of the enumerator, for logs and metrics: "timed_out".
@@ -154,6 +157,8 @@ constexpr std::string_view to_string(error e) noexcept {
       return "would_be_late";
     case error::not_consul:
       return "not_consul";
+    case error::token_unknown:
+      return "token_unknown";
   }
   return "unknown";
 }

@@ -19,6 +19,7 @@ enum class log_kind {
   no_session_file,        ///< a file in the run directory could not be made: the lock. Reported once for each lock
   agent_changed,          ///< requests go to another agent of Consul: the address of that agent
   connections_refused,    ///< an agent of Consul refuses connections, because it has too many: its address
+  token_unknown,          ///< Consul does not know a new ACL token yet: empty. Reported once for each token
   token_unusable,         ///< a new ACL token cannot be used, so the last one stays in use: empty
   certificate_unusable,   ///< new TLS certificates cannot be used, so the last ones stay in use: empty
   password_unusable,      ///< a new password for RabbitMQ cannot be used, so the last one stays in use: empty
@@ -48,6 +49,8 @@ constexpr std::string_view to_string(log_kind kind) noexcept {
       return "agent_changed";
     case log_kind::connections_refused:
       return "connections_refused";
+    case log_kind::token_unknown:
+      return "token_unknown";
     case log_kind::token_unusable:
       return "token_unusable";
     case log_kind::certificate_unusable:

@@ -56,9 +56,10 @@ namespace holdfast {
 ///   the local queue, after a read of the record.
 /// - would_be_late is reported only with `acquire_options::deadline`: at that time, or at once.
 /// - Errors that are reported after `tuning::give_up_after`: all that equal `condition::unavailable`; missing_node;
-///   transaction_conflict, if Consul refuses a write for an unknown reason; reply_too_large of a write. If the process has a place in the cluster's queue, it keeps the place, and the acquire waits until the
-///   lease of the place's session expires: see doc/reference/errors.md. While users of this object hold all slots,
-///   an acquire waits for one of them.
+///   transaction_conflict, if Consul refuses a write for an unknown reason; reply_too_large of a write. If the process
+///   has a place in the cluster's queue, it keeps the place, and the acquire waits until the lease of the place's
+///   session expires: see doc/reference/errors.md. While users of this object hold all slots, an acquire waits for one
+///   of them.
 /// - Cancellation: terminal, partial, total. The acquire completes with operation_aborted and takes no slot. A slot
 ///   that is granted at that moment goes to the next waiter or is released. Only an idle session stays in Consul, for a
 ///   while.

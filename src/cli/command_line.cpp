@@ -64,6 +64,7 @@ struct connection_flags {
       found.token_file.clear();
     }
     if (!token_file.empty()) found.token_file = token_file;
+    found.new_token_grace = {};  // a wrong token is reported at once
     if (!datacenter.empty()) found.datacenter = datacenter;
     if (!ca_file.empty()) found.tls.ca_file = ca_file;
     if (!ca_path.empty()) found.tls.ca_path = ca_path;
@@ -199,8 +200,7 @@ public:
     add_rabbitmq(kind::shrink, "Remove the highest slots of a semaphore on RabbitMQ")
         ->add_option("count", operator_.limit, "How many")
         ->required();
-    CLI::App* const wait =
-        add_rabbitmq(kind::wait, "Wait until no slot on RabbitMQ is held, or this one is not");
+    CLI::App* const wait = add_rabbitmq(kind::wait, "Wait until no slot on RabbitMQ is held, or this one is not");
     wait->add_option("slot", operator_.limit, "The number of the slot; all if it is missing");
     wait->add_option("--within", within_, "Give up after this time, for example 30s");
     add_export();

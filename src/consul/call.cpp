@@ -326,7 +326,7 @@ call make_call(const call_settings& settings, const txn_request& request, std::s
 
 bool may_repeat(const call& c, const error_code& e) noexcept {
   if (!c.retry) return false;
-  if (e == error::unreachable) return true;  // certainly not sent
+  if (e == error::unreachable || e == error::token_unknown) return true;  // certainly not carried out
   // Only the caller of a blocking query knows whether it still wants to wait, so the caller repeats it.
   if (c.does == effect::write || c.where == connection_class::blocking) return false;
   return e == error::connection_lost || e == error::server_error || e == error::not_consul ||

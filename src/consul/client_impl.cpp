@@ -14,6 +14,7 @@
 #include <new>
 
 #include "consul/config_check.hpp"
+#include "consul/encoding/classify.hpp"
 #include "consul/encoding/reply.hpp"
 #include "net/backoff.hpp"
 
@@ -127,6 +128,7 @@ client_statistics client_impl::statistics() const noexcept {
   s.connections_opened = read(counters_->connections_opened);
   s.connections_open = read(counters_->connections_open);
   s.connections_refused = read(counters_->connections_refused);
+  s.tokens_unknown = read(counters_->tokens_unknown);
   for (std::size_t i = 0; i < s.operations.size(); ++i) {
     s.operations[i].ended = counters_->operations[i].ended.read();
     s.operations[i].took = counters_->operations[i].took.read();
@@ -194,8 +196,8 @@ awaitable<attempt_result> client_impl::attempt(operation& op, time_point deadlin
       if (ended.error == error::malformed_reply) ended.error = error::not_consul;
     }
     if (ended.error == error::too_large) learn_from(ended.reply);
-    if (ended.error == error::permission_denied && clock::now() < deadline && new_tokens++ < new_tokens_max &&
-        transport_.has_another_token(ended.token)) {
+    if (ended.error == error::permission_denied && needs_another_token(ended) && new_tokens++ < new_tokens_max &&
+        clock::now() < deadline) {
       continue;
     }
 
@@ -215,6 +217,15 @@ awaitable<attempt_result> client_impl::attempt(operation& op, time_point deadlin
     timer_type timer(*strand_, pause);
     co_await timer.async_wait(as_result);
   }
+}
+
+// Returns true if the request may be sent again at once, with another token. If Consul may know the token soon, changes
+// the error.
+bool client_impl::needs_another_token(attempt_result& ended) {
+  if (!is_token_unknown(ended.reply)) return transport_.has_another_token(ended.token);
+  const token_source::advice next = transport_.token_is_unknown(ended.token);
+  if (next != token_source::advice::give_up) ended.error = error::token_unknown;
+  return next == token_source::advice::send_again;
 }
 
 void client_impl::learn_from(const http_reply& refusal) noexcept {

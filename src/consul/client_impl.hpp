@@ -93,6 +93,7 @@ private:
   std::shared_ptr<void> on_context_shutdown() noexcept override;
 
   awaitable<void> perform(operation& op);
+  bool needs_another_token(attempt_result& ended);
   void learn_from(const http_reply& refusal) noexcept;
   void count(const call& what, const error_code& result, clock::duration took);
   awaitable<attempt_result> attempt(operation& op, time_point deadline);

@@ -36,10 +36,10 @@ std::string without_login(const std::string& address) {
 
 // These do not compile if their structure gets another member. Then check the range of the new member in `check`.
 void know_all_of(const config& c) {
-  [[maybe_unused]] const auto& [address, addresses, proxy, token, token_file, token_function, http_auth, datacenter,
-                                consul_namespace, partition, tls, request_timeout, connect_timeout, backoff_min,
-                                backoff_max, connections_max, renewals_max, blocking_max, queue_max, reply_bytes_max,
-                                log, its_tracer] = c;
+  [[maybe_unused]] const auto& [address, addresses, proxy, token, token_file, token_function, new_token_grace,
+                                http_auth, datacenter, consul_namespace, partition, tls, request_timeout,
+                                connect_timeout, backoff_min, backoff_max, connections_max, renewals_max, blocking_max,
+                                queue_max, reply_bytes_max, log, its_tracer] = c;
 }
 void know_all_of(const tls_options& tls) {
   [[maybe_unused]] const auto& [ca_file, ca_path, certificate_file, key_file, server_name, insecure_skip_verify,
@@ -72,6 +72,8 @@ std::vector<agent_address> check(const config& c) {
   require(c.token_file.empty() || !c.token_function, error::invalid_option,
           "token_file and token_function exclude each other");
   require(is_header_text(c.token), error::invalid_option, "token must be printable ASCII without spaces");
+  require(c.new_token_grace.count() == 0 || is_time(c.new_token_grace), error::invalid_option,
+          "new_token_grace must be 0 to 10 min");
   const tls_options& tls = c.tls;
   require(tls.certificate_file.empty() == tls.key_file.empty(), error::invalid_option,
           "tls.certificate_file and tls.key_file go together");

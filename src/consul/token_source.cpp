@@ -27,7 +27,7 @@ std::string in_file(const std::string& path) {
 
 token_source::token_source(const config& settings) : settings_(settings) {
   if (!settings_.token_file.empty()) stamp_ = platform::file_stamp(settings_.token_file);
-  token_ = std::make_shared<const std::string>(read(true));
+  newest_.text = std::make_shared<const std::string>(read(true));
 }
 
 // A file that has become empty is probably about to be written, so it is not taken for "no token": without a token, the
@@ -46,13 +46,18 @@ std::string token_source::read(bool is_first) const {
   return found;
 }
 
-void token_source::read_token(const std::function<void(std::string)>& complain) {
+void token_source::read_token(const complaint& complain) {
   std::string why;
   try {
     std::string found = read(false);
-    if (found != *token_) {
-      token_ = std::make_shared<const std::string>(std::move(found));
-      ++version_;
+    if (found != *newest_.text) {
+      const bool is_known = accepted_last_ && found == *accepted_last_->text;
+      const token next{std::make_shared<const std::string>(std::move(found)), newest_.version + 1};
+      if (is_accepted_) accepted_last_ = newest_;
+      newest_ = next;
+      is_accepted_ = is_known;
+      is_in_doubt_ = false;
+      used_at_.reset();
     }
   } catch (const std::exception& e) {
     why = e.what();
@@ -64,7 +69,7 @@ void token_source::read_token(const std::function<void(std::string)>& complain) 
   if (!why.empty()) complain(std::move(why));
 }
 
-std::shared_ptr<const std::string> token_source::get(time_point now, const std::function<void(std::string)>& complain) {
+token_source::token token_source::get(time_point now, const complaint& complain) {
   if (settings_.token_function) {
     read_token(complain);
   } else if (!settings_.token_file.empty() && (!read_at_ || now - *read_at_ >= read_interval)) {
@@ -73,12 +78,39 @@ std::shared_ptr<const std::string> token_source::get(time_point now, const std::
     if (seen != stamp_) read_token(complain);
     stamp_ = seen;
   }
-  return token_;
+  if (is_in_doubt_ && accepted_last_) {
+    if (now < try_at_) return *accepted_last_;
+    try_at_ = now + retry_interval;
+  }
+  if (!used_at_) used_at_ = now;
+  return newest_;
 }
 
-bool token_source::has_another(unsigned version, const std::function<void(std::string)>& complain) {
-  if (version == version_) read_token(complain);
-  return version != version_;
+void token_source::accepted(unsigned version) noexcept {
+  if (version != newest_.version || is_accepted_) return;
+  is_accepted_ = true;
+  is_in_doubt_ = false;
+  accepted_last_.reset();
+}
+
+bool token_source::has_another(unsigned version, const complaint& complain) {
+  if (version == newest_.version) read_token(complain);
+  return version != newest_.version;
+}
+
+token_source::advice token_source::unknown(unsigned version, time_point now, const complaint& complain, bool& is_news) {
+  if (has_another(version, complain)) {
+    if (accepted_last_ && accepted_last_->version == version) accepted_last_.reset();  // it has ended
+    return advice::send_again;
+  }
+  const bool has_time = may_change() && !is_accepted_ && used_at_ && now - *used_at_ < settings_.new_token_grace;
+  if (!has_time) {
+    accepted_last_.reset();
+    return advice::give_up;
+  }
+  is_news = !std::exchange(is_in_doubt_, true);
+  try_at_ = now + retry_interval;
+  return accepted_last_ ? advice::send_again : advice::wait;
 }
 
 }  // namespace holdfast::consul::detail

@@ -17,29 +17,56 @@ namespace holdfast::consul::detail {
 
 /// Provides the ACL token of requests: a fixed one, the content of a file, or the result of a user's function. Lives on
 /// the strand.
+///
+/// Consul may not know a new token for a while: an agent caches for up to 30 s that there is no such token. So a token
+/// of a file or a function that Consul has never accepted is in doubt after the first refusal, for
+/// `config::new_token_grace` from its first use. Meanwhile the token that was accepted last is used, if there is one. A
+/// request tries the new one every `retry_interval`.
 class token_source {
 public:
+  using complaint = std::function<void(std::string)>;
+  struct token {
+    std::shared_ptr<const std::string> text;
+    unsigned version = 0;  ///< another number for each token
+  };
+
+  static constexpr std::chrono::seconds retry_interval{1};
+
   /// Reads the first token. Throws `system_error`: invalid_option, if the file cannot be read or the token cannot be
   /// sent. Exceptions of the user's function are passed on.
   explicit token_source(const config& settings);
 
   /// Returns the token for a request that is sent now. If a new token cannot be read or sent, the last one stays in
   /// use, and `complain` is called once for each new reason.
-  std::shared_ptr<const std::string> get(time_point now, const std::function<void(std::string)>& complain);
-  /// The version of the current token: it grows by 1 with each new token. Directly after `get`, it is the version of
-  /// the token that `get` has returned.
-  unsigned version() const noexcept { return version_; }
-  /// To be called when Consul has refused the token of this version. Reads the token again if it is still the current
-  /// one. Returns true if there is another token now.
-  bool has_another(unsigned version, const std::function<void(std::string)>& complain);
+  token get(time_point now, const complaint& complain);
+  /// Consul knows the token of this version.
+  void accepted(unsigned version) noexcept;
+  /// To be called when the token of this version lacks a right. Reads the token again if it is still the newest one.
+  /// Returns true if there is another token now.
+  bool has_another(unsigned version, const complaint& complain);
+
+  /// The next step of a request whose token Consul does not know.
+  enum class advice {
+    send_again,  ///< with another token
+    wait,        ///< Consul may know the token soon
+    give_up,     ///< it had time enough, or has forgotten the token
+  };
+  /// Consul does not know the token of this version. Reads the token again if it is still the newest one. If the token
+  /// begins to be in doubt, `is_news` is set.
+  advice unknown(unsigned version, time_point now, const complaint& complain, bool& is_news);
 
 private:
   std::string read(bool is_first) const;
-  void read_token(const std::function<void(std::string)>& complain);
+  void read_token(const complaint& complain);
+  bool may_change() const noexcept { return settings_.token_function || !settings_.token_file.empty(); }
 
   const config& settings_;
-  std::shared_ptr<const std::string> token_;
-  unsigned version_ = 0;
+  token newest_;
+  bool is_accepted_ = false;            // the newest one, by Consul
+  bool is_in_doubt_ = false;            // the newest one
+  std::optional<time_point> used_at_;   // the newest one, for the first time
+  time_point try_at_{};                 // the newest one, if it is in doubt
+  std::optional<token> accepted_last_;  // while the newest one is not accepted
   platform::file_stamp stamp_;
   std::optional<time_point> read_at_;  // when `get` last checked whether the file has changed
   std::string complaint_;

@@ -295,15 +295,17 @@ awaitable<attempt_result> transport::exchange(pending_request& way, const http_r
     }
     outage_.end();
   }
-  const auto token = tokens_.get(
+  const token_source::token token = tokens_.get(
       clock::now(), [this](std::string why) { tell({.kind = log_kind::token_unusable, .cause = std::move(why)}); });
-  const std::string bytes = to_bytes(*sent, agents_[way.agent].lines, *token);
-  const unsigned version = tokens_.version();
+  const std::string bytes = to_bytes(*sent, agents_[way.agent].lines, *token.text);
   attempt_result result = co_await link->converse(bytes, request.is_write, deadline);
   if (result.error == error::malformed_reply) result.error = error::not_consul;
   if (!result.error) result.error = classify(request.kind, request.target, result.reply);
-  result.token = version;
-  result.secret = token;
+  result.token = token.version;
+  result.secret = token.text;
+  const bool is_known = result.error ? result.error == error::permission_denied && !is_token_unknown(result.reply)
+                                     : result.reply.status != 0;
+  if (is_known) tokens_.accepted(token.version);
   result.reply.asked_wait = sent->wait;
   result.is_barred = is_new && (result.reply.status == 429 || (!link->has_answered() && is_ended_by_agent(result)));
   if (is_new && is_refusal(result, *link)) {
@@ -574,6 +576,15 @@ std::string transport::message_of(const attempt_result& result) const {
 
 std::string transport::without_secrets(std::string_view body, const attempt_result& of) const {
   return secrets_.without_secrets(body, of.secret.get());
+}
+
+token_source::advice transport::token_is_unknown(unsigned version) {
+  bool is_news = false;
+  const auto complain = [this](std::string why) { tell({.kind = log_kind::token_unusable, .cause = std::move(why)}); };
+  const token_source::advice advice = tokens_.unknown(version, clock::now(), complain, is_news);
+  if (advice != token_source::advice::give_up) counters::add(statistics_->tokens_unknown);
+  if (is_news) tell({.kind = log_kind::token_unknown});
+  return advice;
 }
 
 bool transport::has_another_token(unsigned refused) {

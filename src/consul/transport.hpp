@@ -62,13 +62,13 @@ public:
   ///
   /// An agent that has too many connections closes a new one before it answers anything, or answers 429. If that reason
   /// is believed (`refusals`), fewer blocking queries run from then on. The request is repeated until its deadline, and
-  /// then fails with too_many_requests. If the reason is not believed yet, but other connections are open, the request is
-  /// repeated, too; at its deadline it keeps its own error. A write is not repeated if it may have been applied, unless
-  /// it is idempotent.
+  /// then fails with too_many_requests. If the reason is not believed yet, but other connections are open, the request
+  /// is repeated, too; at its deadline it keeps its own error. A write is not repeated if it may have been applied,
+  /// unless it is idempotent.
   ///
-  /// A write that is not idempotent may have to wait for the answer to a harmless request on its new connection. That is
-  /// so after a closed connection, until a new one is served, and for a minute after one whose reason was believed. If
-  /// the agent closes each connection after an answer, the write is sent on yet another one.
+  /// A write that is not idempotent may have to wait for the answer to a harmless request on its new connection. That
+  /// is so after a closed connection, until a new one is served, and for a minute after one whose reason was believed.
+  /// If the agent closes each connection after an answer, the write is sent on yet another one.
   ///
   /// The time that a blocking query has queued is taken off the wait that it asks Consul for, so queries beyond the
   /// limit take turns. A query may queue for up to one wait past its deadline, because the queries before it may have
@@ -82,10 +82,11 @@ public:
   /// request carried are replaced.
   std::string without_secrets(std::string_view text, const attempt_result& of) const;
 
-  /// To be called when Consul has refused the token of version `refused` (`attempt_result::token`). If that token is
-  /// still the current one, gets the token from its source again. Returns true if the next request will carry another
-  /// token.
+  /// To be called when the token of version `refused` (`attempt_result::token`) lacks a right. If that token is still
+  /// the newest one, gets the token from its source again. Returns true if the next request may carry another token.
   bool has_another_token(unsigned refused);
+  /// To be called when Consul does not know the token of this version.
+  token_source::advice token_is_unknown(unsigned version);
 
   /// The address of an agent, by its number in `attempt_result::agent`.
   const agent_address& address_of(std::size_t agent) const noexcept { return agents_[agent].address; }

@@ -32,6 +32,7 @@ constexpr form forms[] = {
     {log_kind::connections_refused, severity::warning,
      "{key} refuses connections: this host has as many as it allows from one address. {queries} of {queries_max} "
      "blocking queries run at once now; raise limits.http_max_conns_per_client (200 by default) there"},
+    {log_kind::token_unknown, severity::warning, "Consul does not know the new ACL token yet"},
     {log_kind::token_unusable, severity::error, "no new token"},
     {log_kind::certificate_unusable, severity::error, "the certificates have changed, and cannot be used"},
     {log_kind::password_unusable, severity::error, "no new password"},

@@ -139,17 +139,28 @@ auto consul_store::told(const sink& to, std::unique_ptr<diagnostics> details, Co
 template <class Convert>
 auto consul_store::told_unless_stopped(const sink& to, protocol::request_id id, std::unique_ptr<diagnostics> details,
                                        Convert convert) {
+  return stoppable(id, [this, to, id, details = std::move(details), convert](error_code ec, auto answer) {
+    tell(to, id, convert, ec, std::move(*details), std::move(answer));
+  });
+}
+
+/// Makes a handler for the client, whose request ends when the read is stopped.
+template <class Handler>
+auto consul_store::stoppable(protocol::request_id id, Handler handler) {
   asio::cancellation_slot stop;
   {
     const std::lock_guard lock(mutex_);
     stop = reads_[id].slot();
   }
-  auto answered = [this, to, id, details = std::move(details), convert](error_code ec, auto answer) {
-    if (has_ended(id)) return;
-    to->deliver(converted(convert, std::tuple(id), ec, std::move(*details), std::move(answer)));
-    if (ec == error::closed) to->deliver(protocol::event::close{.lose_slots = true, .at_once = true});
-  };
-  return asio::bind_cancellation_slot(stop, asio::bind_executor(client_.strand(), std::move(answered)));
+  return asio::bind_cancellation_slot(stop, asio::bind_executor(client_.strand(), std::move(handler)));
+}
+
+template <class Convert, class Answer>
+void consul_store::tell(const sink& to, protocol::request_id id, Convert convert, error_code ec, diagnostics&& why,
+                        Answer answer) {
+  if (has_ended(id)) return;
+  to->deliver(converted(convert, std::tuple(id), ec, std::move(why), std::move(answer)));
+  if (ec == error::closed) to->deliver(protocol::event::close{.lose_slots = true, .at_once = true});
 }
 
 /// Removes the read. Returns true if its answer must be dropped.
@@ -210,7 +221,32 @@ void consul_store::make(protocol::action::send_txn&& a, const sink& to) {
 void consul_store::make(protocol::action::list_prefix&& a, const sink& to) {
   auto details = std::make_unique<diagnostics>();
   const consul::read_options how = read(a.index, a.wait, *details);
-  client_.list(std::move(a.prefix), how, told_unless_stopped(to, a.id, std::move(details), prefix_listed));
+  if (!a.expects_keys) {
+    client_.list(std::move(a.prefix), how, told_unless_stopped(to, a.id, std::move(details), prefix_listed));
+    return;
+  }
+  std::string prefix = a.prefix;
+  const protocol::request_id id = a.id;
+  auto listed = [this, to, a = std::move(a), details = std::move(details)](error_code ec, auto answer) mutable {
+    if (ec || !answer.value.empty() || answer.meta.filtered_by_acls) {
+      return tell(to, a.id, prefix_listed, ec, std::move(*details), std::move(answer));
+    }
+    make_sure_of_absence(std::move(a), to, std::move(answer));
+  };
+  client_.list(std::move(prefix), how, stoppable(id, std::move(listed)));
+}
+
+/// A listing found no key. Reads one: Consul says of a single key that the token may not read it.
+void consul_store::make_sure_of_absence(protocol::action::list_prefix&& a, const sink& to,
+                                        consul::answer<std::vector<consul::kv_entry>> listed) try {
+  auto details = std::make_unique<diagnostics>();
+  const consul::read_options how = read(0, {}, *details);
+  auto confirmed = [listed](protocol::request_id id, const error_code& ec, const auto&, diagnostics why) {
+    return prefix_listed(id, ec, listed, std::move(why));
+  };
+  client_.get(std::move(a.prefix), how, told_unless_stopped(to, a.id, std::move(details), std::move(confirmed)));
+} catch (const std::bad_alloc&) {
+  tell(to, a.id, prefix_listed, error::connection_lost, {}, std::move(listed));
 }
 
 void consul_store::make(protocol::action::watch_key&& a, const sink& to) {

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "runtime/store.hpp"
 
@@ -50,6 +51,12 @@ private:
   template <class Convert>
   auto told_unless_stopped(const sink& to, protocol::request_id id, std::unique_ptr<diagnostics> details,
                            Convert convert);
+  template <class Handler>
+  auto stoppable(protocol::request_id id, Handler handler);
+  template <class Convert, class Answer>
+  void tell(const sink& to, protocol::request_id id, Convert convert, error_code ec, diagnostics&& why, Answer answer);
+  void make_sure_of_absence(protocol::action::list_prefix&& a, const sink& to,
+                            consul::answer<std::vector<consul::kv_entry>> listed);
   template <class Question, class Convert>
   auto answering(Question& a, std::unique_ptr<diagnostics> details, Convert convert);
   consul::request_options request(diagnostics& details, protocol::duration within = {}) const;

@@ -143,6 +143,8 @@ void write_clients(exposition& to, const std::vector<client_sum>& clients) {
         &client_statistics::connections_opened);
   value("holdfast_client_connections_refused_total", "counter",
         "Opened connections that the agent closed because it had too many.", &client_statistics::connections_refused);
+  value("holdfast_client_tokens_unknown_total", "counter", "Requests whose ACL token Consul did not know yet.",
+        &client_statistics::tokens_unknown);
   value("holdfast_client_connections", "gauge", "Connections that are open now.", &client_statistics::connections_open);
   to.family("holdfast_client_agent_info", "gauge", "The agent that requests go to; the value is 1.");
   for (const client_sum& each : clients) to.sample(each.its.and_also("address", each.health.address), 1);

@@ -98,7 +98,8 @@ class Process(Page):
             for outcome in ("ok", "refused", "failed", "cancelled"):
                 self.add("holdfast_client_requests_total", 0, kind=kind, outcome=outcome, **self.client)
             self.observe("holdfast_client_request_seconds", kind=kind, **self.client)
-        for name in ("http_requests", "http_writes", "sent_bytes", "received_bytes", "connections_opened", "connections_refused"):
+        for name in ("http_requests", "http_writes", "sent_bytes", "received_bytes", "connections_opened", "connections_refused",
+                     "tokens_unknown"):
             self.add(f"holdfast_client_{name}_total", 0, **self.client)
         for outcome in ("ok", "refused", "failed"):
             self.add("holdfast_broker_requests_total", 0, outcome=outcome, client="broker")

@@ -86,13 +86,174 @@ BOOST_AUTO_TEST_CASE(a_changed_file_is_read_before_the_next_request_at_most_once
   holdfast::consul::detail::token_source source(settings);
   const auto no_complaint = [](const std::string& why) { BOOST_ERROR(why); };
   const holdfast::consul::detail::time_point start{1h};
-  BOOST_TEST(*source.get(start, no_complaint) == "old");
+  BOOST_TEST(*source.get(start, no_complaint).text == "old");
   folder.write("token", "newer");
-  BOOST_TEST(*source.get(start + 999ms, no_complaint) == "old");
-  BOOST_TEST(*source.get(start + 1s, no_complaint) == "newer");
+  BOOST_TEST(*source.get(start + 999ms, no_complaint).text == "old");
+  BOOST_TEST(*source.get(start + 1s, no_complaint).text == "newer");
   folder.write("token", "newest");
-  BOOST_TEST(*source.get(start + 1999ms, no_complaint) == "newer");
-  BOOST_TEST(*source.get(start + 2s, no_complaint) == "newest");
+  BOOST_TEST(*source.get(start + 1999ms, no_complaint).text == "newer");
+  BOOST_TEST(*source.get(start + 2s, no_complaint).text == "newest");
+}
+
+using holdfast::consul::detail::token_source;
+
+// A source whose token the test changes, at the times that it says.
+struct rotation {
+  config settings{};
+  std::string current = "first";
+  std::optional<token_source> source{};
+  holdfast::consul::detail::time_point now{1h};
+  int news = 0;
+
+  rotation() {
+    settings.token_function = [this] { return current; };
+    source.emplace(settings);
+  }
+  static void complain(const std::string& why) { BOOST_ERROR(why); }
+  token_source::token get() { return source->get(now, complain); }
+  std::string text() { return *get().text; }
+  token_source::advice unknown(unsigned version) {
+    bool is_news = false;
+    const token_source::advice its = source->unknown(version, now, complain, is_news);
+    news += is_news ? 1 : 0;
+    return its;
+  }
+};
+
+BOOST_AUTO_TEST_CASE(a_new_token_that_is_not_known_leaves_the_accepted_one_in_use) {
+  rotation r;
+  r.source->accepted(r.get().version);
+  r.current = "second";
+  const auto second = r.get();
+  BOOST_TEST(*second.text == "second");
+  BOOST_TEST((r.unknown(second.version) == token_source::advice::send_again));
+  for (int trials = 0; trials != 30; ++trials) {
+    BOOST_TEST(r.text() == "first");
+    r.now += token_source::retry_interval;
+    BOOST_TEST(r.text() == "second", "one request tries it");
+    BOOST_TEST(r.text() == "first", "and not all others");
+    BOOST_TEST((r.unknown(second.version) == token_source::advice::send_again));
+  }
+  BOOST_TEST(r.news == 1);
+  r.now += token_source::retry_interval;
+  r.source->accepted(r.get().version);
+  for (int i = 0; i != 3; ++i) BOOST_TEST(r.text() == "second");
+  BOOST_TEST((r.unknown(second.version) == token_source::advice::give_up), "it was known, and has ended");
+}
+
+BOOST_AUTO_TEST_CASE(the_grace_of_a_new_token_ends) {
+  rotation r;
+  r.source->accepted(r.get().version);
+  r.current = "wrong";
+  const auto wrong = r.get();
+  r.now += r.settings.new_token_grace - 1ms;
+  BOOST_TEST((r.unknown(wrong.version) == token_source::advice::send_again));
+  r.now += 1ms;
+  BOOST_TEST((r.unknown(wrong.version) == token_source::advice::give_up));
+  BOOST_TEST(r.text() == "wrong", "nobody is to believe that it works");
+  r.current = "first";
+  BOOST_TEST(r.text() == "first");
+}
+
+BOOST_AUTO_TEST_CASE(the_first_token_of_a_program_has_the_same_grace) {
+  rotation r;
+  const auto first = r.get();
+  BOOST_TEST((r.unknown(first.version) == token_source::advice::wait));
+  BOOST_TEST(r.text() == "first");
+  BOOST_TEST(r.news == 1);
+  r.now += r.settings.new_token_grace;
+  BOOST_TEST((r.unknown(first.version) == token_source::advice::give_up));
+}
+
+BOOST_AUTO_TEST_CASE(an_accepted_token_that_ends_meanwhile_is_not_used_any_more) {
+  rotation r;
+  const auto first = r.get();
+  r.source->accepted(first.version);
+  r.current = "second";
+  const auto second = r.get();
+  r.unknown(second.version);
+  BOOST_TEST(r.text() == "first");
+  BOOST_TEST((r.unknown(first.version) == token_source::advice::send_again));
+  BOOST_TEST(r.text() == "second");
+  BOOST_TEST((r.unknown(second.version) == token_source::advice::wait));
+}
+
+BOOST_AUTO_TEST_CASE(a_token_that_comes_back_needs_no_grace) {
+  rotation r;
+  r.source->accepted(r.get().version);
+  r.current = "second";
+  r.unknown(r.get().version);
+  r.current = "first";
+  const auto back = r.get();
+  BOOST_TEST(*back.text == "first");
+  BOOST_TEST((r.unknown(back.version) == token_source::advice::give_up));
+}
+
+BOOST_AUTO_TEST_CASE(a_fixed_token_has_no_grace) {
+  config settings;
+  settings.token = "fixed";
+  token_source source(settings);
+  const auto fixed = source.get(holdfast::consul::detail::time_point(1h), rotation::complain);
+  bool is_news = false;
+  BOOST_TEST((source.unknown(fixed.version, holdfast::consul::detail::time_point(1h), rotation::complain, is_news) ==
+              token_source::advice::give_up));
+  BOOST_TEST(!is_news);
+}
+
+ASYNC_TEST_CASE(a_request_with_a_new_token_is_sent_again_with_the_old_one) {
+  scene s(ex);
+  std::string now = "old";
+  s.settings.token_function = [&] { return now; };
+  client through(ex, s.settings);
+  pending<entry_answer> first(ex, through.get("k"));
+  auto [peer, request] = co_await s.server.accept_request();
+  co_await peer.send(nothing_there);
+  co_await first.wait();
+  now = "new";
+  for (int i = 0; i != 2; ++i) {
+    pending<bool> put(ex, through.put("k", "v"));
+    std::string asked = co_await peer.read_request();
+    if (i == 0) {
+      BOOST_TEST(token_in(asked) == "new");
+      co_await peer.refuse(403, "rpc error making call: ACL not found");
+      asked = co_await peer.read_request();
+    }
+    BOOST_TEST(token_in(asked) == "old");
+    co_await peer.reply("true");
+    const error_code ended = co_await put.wait();
+    BOOST_TEST(!ended);
+  }
+  BOOST_TEST(through.statistics().tokens_unknown == 1u);
+  BOOST_TEST_REQUIRE(s.log.size() == 1u);
+  BOOST_TEST(s.log[0].starts_with("Consul does not know the new ACL token yet"));
+
+  // A right that lacks is another matter.
+  pending<bool> denied(ex, through.put("k", "v"));
+  co_await peer.read_request();
+  for (int i = 0; i != 3; ++i) {
+    co_await peer.refuse(403, "Permission denied");
+    std::string again = co_await peer.read_request();
+    BOOST_TEST(token_in(again) == "old");
+  }
+  co_await peer.refuse(403, "Permission denied");
+  const error_code ended = co_await denied.wait();
+  BOOST_TEST(ended == error::permission_denied);
+}
+
+ASYNC_TEST_CASE(a_program_whose_first_token_is_new_waits_for_it) {
+  scene s(ex);
+  s.settings.token_function = [] { return std::string("new"); };
+  client through(ex, s.settings);
+  pending<bool> put(ex, through.put("k", "v"));
+  auto [peer, request] = co_await s.server.accept_request();
+  for (int i = 0; i != 3; ++i) {
+    co_await peer.refuse(403, "ACL not found");
+    std::string again = co_await peer.read_request();
+    BOOST_TEST(token_in(again) == "new");
+  }
+  co_await peer.reply("true");
+  const error_code ended = co_await put.wait();
+  BOOST_TEST(!ended);
 }
 
 ASYNC_TEST_CASE(a_new_token_in_the_file_is_taken_when_the_old_one_is_refused) {
@@ -133,6 +294,7 @@ ASYNC_TEST_CASE(a_refused_write_goes_once_more_with_the_new_token_and_no_further
 
 ASYNC_TEST_CASE(what_cannot_be_a_token_is_logged_once_and_the_last_one_stays) {
   scene s(ex);
+  s.settings.new_token_grace = 0ms;
   s.folder.write("token", "old");
   s.settings.token_file = s.file;
   client through(ex, s.settings);
@@ -161,6 +323,7 @@ ASYNC_TEST_CASE(a_file_that_becomes_empty_leaves_the_last_token_in_force, 20s) {
   s.folder.write("token", "old");
   s.settings.token_file = s.file;
   s.settings.token = "given";
+  s.settings.new_token_grace = 0ms;
   client through(ex, s.settings);
   pending<entry_answer> first(ex, through.get("k"));
   auto [peer, request] = co_await s.server.accept_request();

@@ -119,7 +119,7 @@ BOOST_FIXTURE_TEST_CASE(the_outage_counts_for_whoever_has_just_lost_the_place, w
 BOOST_FIXTURE_TEST_CASE(a_request_without_an_answer_counts_after_a_moment_more, world) {
   waiter_comes();
   ctx.begin(now, out);
-  parts.read.everything(ctx, "p/");
+  parts.read.everything(ctx, "p/", false);
   ctx.end();
   BOOST_TEST(fail() == 0u);
   now += 10s;

@@ -119,6 +119,7 @@ struct client_statistics {
   std::uint64_t connections_opened = 0;
   std::uint64_t connections_open = 0;     ///< connections that are open now
   std::uint64_t connections_refused = 0;  ///< opened connections that the agent closed because it had too many
+  std::uint64_t tokens_unknown = 0;       ///< requests whose ACL token Consul did not know yet
 };
 
 /// The state of a client's connection to Consul, for people and for health checks.
@@ -129,8 +130,8 @@ struct client_health {
   /// The time of the last change of `address`; before the first one, the time of the client's construction.
   std::chrono::system_clock::time_point since = std::chrono::system_clock::now();
   /// The last failed attempt: the address and the reason. An attempt fails if there is no connection, no complete and
-  /// well-formed reply, or a reply with status 403, 429 or 5xx, or one that is not Consul's. An agent that was left because it does not answer may
-  /// also be named. Empty if nothing has failed.
+  /// well-formed reply, or a reply with status 403, 429 or 5xx, or one that is not Consul's. An agent that was left
+  /// because it does not answer may also be named. Empty if nothing has failed.
   std::string last_failure{};
   std::chrono::system_clock::time_point last_failure_at{};
 };
@@ -239,8 +240,8 @@ auto initiate(std::shared_ptr<client_impl> impl, Request request, Token& token) 
 ///
 /// Keys must be UTF-8. An operation that may create a key refuses one that begins or ends with a space. A key or a name
 /// in a path must not have a segment `.` or `..`: a proxy might make another path of it. (Transactions have no keys in
-/// their path.) In these cases the operation fails with error::bad_request, and nothing is sent. An existing key with such
-/// spaces can be read and deleted, on Consul 1.22 only in a transaction.
+/// their path.) In these cases the operation fails with error::bad_request, and nothing is sent. An existing key with
+/// such spaces can be read and deleted, on Consul 1.22 only in a transaction.
 ///
 /// Deadline: each operation completes within `request_options::timeout` (0: `config::request_timeout`). A blocking
 /// query completes within `wait` + `wait`/16 + `timeout`, or later if it has to queue or is sent again

@@ -22,6 +22,7 @@ struct counters {
   std::atomic<std::uint64_t> connections_opened{0};
   std::atomic<std::uint64_t> connections_open{0};
   std::atomic<std::uint64_t> connections_refused{0};
+  std::atomic<std::uint64_t> tokens_unknown{0};
 
   struct kind_tallies {
     lifetime::tallies_by<decltype(operation_statistics::ended)> ended;

@@ -172,6 +172,10 @@ error_code classify(request_kind kind, std::string_view target, const http_reply
   }
 }
 
+bool is_token_unknown(const http_reply& reply) noexcept {
+  return reply.status >= 400 && reply.body.find("ACL not found") != std::string::npos;
+}
+
 std::string what_answered(const http_reply& reply) {
   if (reply.status == 0) return "something that is not HTTP";
   std::string text = std::to_string(reply.status);

@@ -23,6 +23,9 @@ namespace holdfast::consul::detail {
 /// doc/reference/errors.md has the table, and conformance.answers tests it with the replies of real agents.
 error_code classify(request_kind kind, std::string_view target, const http_reply& reply);
 
+/// Returns true if Consul refuses a request because it does not know its ACL token.
+bool is_token_unknown(const http_reply& reply) noexcept;
+
 /// Describes the reply for people: "302 to https://sso.example/, text/html".
 std::string what_answered(const http_reply& reply);
 

@@ -20,10 +20,10 @@ public:
   /// The time at which a read of everything was last sent.
   time_point everything_at() const { return everything_at_; }
 
-  void everything(context& ctx, const std::string& prefix) {
+  void everything(context& ctx, const std::string& prefix, bool expects_keys) {
     if (!begin(ctx)) return;
     everything_at_ = sent_at_;
-    ctx.act(action::list_prefix{id_, prefix, 0, {}});
+    ctx.act(action::list_prefix{id_, prefix, 0, {}, expects_keys});
   }
   void key(context& ctx, const std::string& key) {
     if (begin(ctx)) ctx.act(action::watch_key{id_, key, 0, {}});

@@ -32,12 +32,12 @@ void watch_set::make_room(context& ctx, const std::vector<watch>& wanted) {
   running_.erase(unwanted);
 }
 
-void watch_set::start(context& ctx, watch w, const std::string& prefix, duration longest) {
+void watch_set::start(context& ctx, watch w, const std::string& prefix, bool expects_keys, duration longest) {
   w.id = ctx.new_request();
   if (w.wait == longest) w.wait = ctx.random().between(w.wait * 3 / 4, w.wait);
   w.asked_at = ctx.now();
   if (w.is_of_everything())
-    ctx.act(action::list_prefix{w.id, prefix, w.index, w.wait});
+    ctx.act(action::list_prefix{w.id, prefix, w.index, w.wait, expects_keys});
   else
     ctx.act(action::watch_key{w.id, w.key, w.index, w.wait});
   running_.push_back(std::move(w));

@@ -42,16 +42,17 @@ public:
 
   /// Starts the watches that are wanted and not running, and may stop unwanted ones to make room. `is_covered` returns
   /// true for a key if a watch of everything shows its changes, too. Such a watch is not started while a watch of
-  /// everything runs that is not wanted any more. `prefix`: the prefix of all keys. `longest`: a wait of this length is
-  /// made a little shorter at random, so that not all watches end at once.
+  /// everything runs that is not wanted any more. `prefix`: the prefix of all keys. `expects_keys`: see
+  /// `action::list_prefix`. `longest`: a wait of this length is made a little shorter at random, so that not all
+  /// watches end at once.
   template <class Covered>
-  void want(context& ctx, const std::vector<watch>& wanted, const std::string& prefix, duration longest,
-            Covered is_covered) {
+  void want(context& ctx, const std::vector<watch>& wanted, const std::string& prefix, bool expects_keys,
+            duration longest, Covered is_covered) {
     const bool are_covered = has_everything() && !is_among(wanted, {});
     for (const watch& each : wanted) {
       if (has(each.key) || (are_covered && is_covered(each.key))) continue;
       make_room(ctx, wanted);
-      start(ctx, each, prefix, longest);
+      start(ctx, each, prefix, expects_keys, longest);
     }
   }
   /// Removes the watch and returns it. The result is empty if there is no such watch, for example because it was
@@ -65,7 +66,7 @@ public:
 
 private:
   void make_room(context& ctx, const std::vector<watch>& wanted);
-  void start(context& ctx, watch w, const std::string& prefix, duration longest);
+  void start(context& ctx, watch w, const std::string& prefix, bool expects_keys, duration longest);
 
   std::vector<watch> running_;
   time_point everything_until_{};    ///< until then a watch of everything replaces the watches of single keys

@@ -55,7 +55,7 @@ private:
   moves carry_out(decision d);
   void choose_numbers(moves& what);
   void create_sessions(std::size_t count);
-  void read_prefix() { parts_.read.everything(ctx_, parts_.keys.prefix); }
+  void read_prefix() { parts_.read_everything(ctx_); }
   void read_record() { parts_.read.key(ctx_, parts_.keys.lock); }
   bool read_node();
   void send(const moves& what, const grant_plan& next, bool writes_record);
