@@ -179,6 +179,7 @@ awaitable<attempt_result> client_impl::attempt(operation& op, time_point deadlin
   for (unsigned retries = 0;; ++retries) {
     const time_point asked = clock::now();
     attempt_result ended = co_await transport_.send(what.request, what.where, deadline);
+    if (what.does != effect::none && ended.is_in_doubt) unknown = error::connection_lost;
     // A proxy or load balancer may close every request after, for example, 30 s. That is no failure of Consul, so the
     // query is sent again for the rest of its wait.
     if (what.where == connection_class::blocking && ended.is_cut && clock::now() - asked >= cut_after &&

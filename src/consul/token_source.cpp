@@ -56,7 +56,7 @@ void token_source::read_token(const complaint& complain) {
       if (is_accepted_) accepted_last_ = newest_;
       newest_ = next;
       is_accepted_ = is_known;
-      is_in_doubt_ = false;
+      is_in_doubt_ = is_told_ = false;
       used_at_.reset();
     }
   } catch (const std::exception& e) {
@@ -87,14 +87,14 @@ token_source::token token_source::get(time_point now, const complaint& complain)
 }
 
 void token_source::accepted(unsigned version) noexcept {
-  if (version != newest_.version || is_accepted_) return;
+  if (version != newest_.version) return;
   is_accepted_ = true;
   is_in_doubt_ = false;
-  accepted_last_.reset();
 }
 
 bool token_source::has_another(unsigned version, const complaint& complain) {
   if (version == newest_.version) read_token(complain);
+  try_at_ = time_point::min();  // if the refused one was the last one
   return version != newest_.version;
 }
 
@@ -103,12 +103,13 @@ token_source::advice token_source::unknown(unsigned version, time_point now, con
     if (accepted_last_ && accepted_last_->version == version) accepted_last_.reset();  // it has ended
     return advice::send_again;
   }
-  const bool has_time = may_change() && !is_accepted_ && used_at_ && now - *used_at_ < settings_.new_token_grace;
+  const bool has_time = may_change() && used_at_ && now - *used_at_ < settings_.new_token_grace;
   if (!has_time) {
     accepted_last_.reset();
     return advice::give_up;
   }
-  is_news = !std::exchange(is_in_doubt_, true);
+  is_in_doubt_ = true;
+  is_news = !std::exchange(is_told_, true);
   try_at_ = now + retry_interval;
   return accepted_last_ ? advice::send_again : advice::wait;
 }

@@ -18,10 +18,10 @@ namespace holdfast::consul::detail {
 /// Provides the ACL token of requests: a fixed one, the content of a file, or the result of a user's function. Lives on
 /// the strand.
 ///
-/// Consul may not know a new token for a while: an agent caches for up to 30 s that there is no such token. So a token
-/// of a file or a function that Consul has never accepted is in doubt after the first refusal, for
-/// `config::new_token_grace` from its first use. Meanwhile the token that was accepted last is used, if there is one. A
-/// request tries the new one every `retry_interval`.
+/// Consul may not know a new token for a while: an agent caches for up to 30 s that there is no such token, and a
+/// server may be behind another one that knows it. So a new token of a file or a function may be in doubt for
+/// `config::new_token_grace` from its first use. While it is, the token that was accepted before it is used, if there
+/// is one, and a request tries the new one every `retry_interval`.
 class token_source {
 public:
   using complaint = std::function<void(std::string)>;
@@ -49,7 +49,7 @@ public:
   enum class advice {
     send_again,  ///< with another token
     wait,        ///< Consul may know the token soon
-    give_up,     ///< it had time enough, or has forgotten the token
+    give_up,     ///< it had time enough
   };
   /// Consul does not know the token of this version. Reads the token again if it is still the newest one. If the token
   /// begins to be in doubt, `is_news` is set.
@@ -64,9 +64,10 @@ private:
   token newest_;
   bool is_accepted_ = false;            // the newest one, by Consul
   bool is_in_doubt_ = false;            // the newest one
+  bool is_told_ = false;                // that it was in doubt
   std::optional<time_point> used_at_;   // the newest one, for the first time
   time_point try_at_{};                 // the newest one, if it is in doubt
-  std::optional<token> accepted_last_;  // while the newest one is not accepted
+  std::optional<token> accepted_last_;  // before the newest one
   platform::file_stamp stamp_;
   std::optional<time_point> read_at_;  // when `get` last checked whether the file has changed
   std::string complaint_;

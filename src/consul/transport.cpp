@@ -175,10 +175,15 @@ awaitable<attempt_result> transport::send(const http_request& request, connectio
   idle_.close_in_time();
   std::size_t moves = 0;
   attempt_result first;
+  bool is_in_doubt = false;
+  const auto ended = [&](attempt_result result) {
+    result.is_in_doubt = is_in_doubt;
+    return result;
+  };
   for (unsigned refusals = 0;; ++refusals) {
     if (is_held_up(which) && !self.tries()) {
       const bool may_go_on = co_await wait_for_an_agent(request, which, deadline);
-      if (!may_go_on) co_return outage_ ? outage_.last() : failure(error::unreachable);
+      if (!may_go_on) co_return ended(outage_ ? outage_.last() : failure(error::unreachable));
     }
     attempt_result result = co_await try_once(self, request, which, deadline);
     if (result.is_cancelled) co_return result;
@@ -195,7 +200,8 @@ awaitable<attempt_result> transport::send(const http_request& request, connectio
     }
     if (result.shows_no_agent && (!outage_ || self.tries())) outage_.begin_or_prolong(result);
     const clock::duration pause = pause_after(refusals, turned_away_pause_min, turned_away_pause_max, random_);
-    if (!result.turned_away || clock::now() + pause >= deadline + request.wait) co_return result;
+    is_in_doubt = is_in_doubt || (result.is_in_doubt && result.turned_away);
+    if (!result.turned_away || clock::now() + pause >= deadline + request.wait) co_return ended(std::move(result));
     timer_type timer(strand_, pause);
     co_await timer.async_wait(as_result);
   }
@@ -335,7 +341,8 @@ void transport::note(pending_request& way, const http_request& request, attempt_
   result.agent = way.agent;
   way.is_noted = true;
   const time_point now = clock::now();
-  const bool is_unreached = result.error == error::unreachable || result.error == error::certificate_refused;
+  const bool is_unreached =
+      (result.error == error::unreachable && !result.was_connected) || result.error == error::certificate_refused;
   if (way.link && way.link->is_given_up()) {
     result.goes_on = request.repeatable || is_unreached;
     return;
@@ -509,11 +516,10 @@ awaitable<attempt_result> transport::open_accepted(std::size_t agent, std::share
   attempt_result asked = co_await link->converse(harmless, false, deadline);
   if (link->reusable()) co_return attempt_result();
   if (is_refusal(asked, *link)) {
-    attempt_result refused = failure(error::too_busy);
+    attempt_result refused = failure(error::unreachable, asked.cause);
     refused.reply.status = asked.reply.status;
-    refused.is_barred = true;
+    refused.is_barred = refused.was_connected = true;
     note_refusal(refused, agent, std::move(link), true);
-    refused.turned_away = true;
     co_return refused;
   }
   if (asked.error) co_return failure(error::unreachable, asked.cause);
@@ -533,7 +539,9 @@ void transport::note_refusal(attempt_result& result, std::size_t agent, std::sha
   const time_point now = clock::now();
   const refusals::verdict verdict = refusals_.refused(result.reply.status == 429, others_work, blocking.inside(), now);
   const bool is_believed = verdict != refusals::verdict::doubted;
-  result.turned_away = may_try_again && (is_believed || refusals_.is_suspected());
+  result.is_in_doubt = result.error == condition::outcome_unknown;
+  // After a row of refusals that is not believed, the request has the pauses of other failures.
+  result.turned_away = may_try_again && (is_believed || (refusals_.is_suspected() && !refusals_.goes_on()));
   if (!is_believed) return;
   if (result.turned_away) result.error = error::too_many_requests;
   counters::add(statistics_->connections_refused);

@@ -7,6 +7,7 @@
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
+#include <boost/asio/post.hpp>
 #include <chrono>
 #include <cstdint>
 #include <holdfast/lock_store.hpp>
@@ -89,7 +90,13 @@ void consul_store::make(store_request&& request, const sink& to) {
 void consul_store::make(stop_reads&&, const sink&) {
   const std::lock_guard lock(mutex_);
   stopped_ = true;
-  for (auto& [id, signal] : reads_) signal.emit(asio::cancellation_type::all);  // each answer removes its own signal
+  for (auto& [id, each] : reads_) each.end(client_.strand());  // each answer removes its own entry
+}
+
+void consul_store::pending_read::end(const asio::any_io_executor& strand) {
+  is_stopped = true;
+  stop.emit(asio::cancellation_type::all);
+  if (second && strand) asio::post(strand, [second = second] { second->emit(asio::cancellation_type::all); });
 }
 
 consul::request_options consul_store::request(diagnostics& details, protocol::duration within) const {
@@ -139,9 +146,15 @@ auto consul_store::told(const sink& to, std::unique_ptr<diagnostics> details, Co
 template <class Convert>
 auto consul_store::told_unless_stopped(const sink& to, protocol::request_id id, std::unique_ptr<diagnostics> details,
                                        Convert convert) {
-  return stoppable(id, [this, to, id, details = std::move(details), convert](error_code ec, auto answer) {
+  return stoppable(id, telling(to, id, std::move(details), std::move(convert)));
+}
+
+template <class Convert>
+auto consul_store::telling(const sink& to, protocol::request_id id, std::unique_ptr<diagnostics> details,
+                           Convert convert) {
+  return [this, to, id, details = std::move(details), convert = std::move(convert)](error_code ec, auto answer) {
     tell(to, id, convert, ec, std::move(*details), std::move(answer));
-  });
+  };
 }
 
 /// Makes a handler for the client, whose request ends when the read is stopped.
@@ -150,7 +163,7 @@ auto consul_store::stoppable(protocol::request_id id, Handler handler) {
   asio::cancellation_slot stop;
   {
     const std::lock_guard lock(mutex_);
-    stop = reads_[id].slot();
+    stop = reads_[id].stop.slot();
   }
   return asio::bind_cancellation_slot(stop, asio::bind_executor(client_.strand(), std::move(handler)));
 }
@@ -236,15 +249,25 @@ void consul_store::make(protocol::action::list_prefix&& a, const sink& to) {
   client_.list(std::move(prefix), how, stoppable(id, std::move(listed)));
 }
 
-/// A listing found no key. Reads one: Consul says of a single key that the token may not read it.
+/// A listing found no key. Reads one: Consul says of a single key that the token may not read it. Runs on the strand.
 void consul_store::make_sure_of_absence(protocol::action::list_prefix&& a, const sink& to,
                                         consul::answer<std::vector<consul::kv_entry>> listed) try {
+  const auto stop = std::make_shared<asio::cancellation_signal>();
+  bool is_stopped = false;
+  {
+    const std::lock_guard lock(mutex_);
+    pending_read& its = reads_[a.id];
+    is_stopped = stopped_ || its.is_stopped;
+    if (!is_stopped) its.second = stop;
+  }
+  if (is_stopped) return tell(to, a.id, prefix_listed, asio::error::operation_aborted, {}, std::move(listed));
   auto details = std::make_unique<diagnostics>();
   const consul::read_options how = read(0, {}, *details);
   auto confirmed = [listed](protocol::request_id id, const error_code& ec, const auto&, diagnostics why) {
     return prefix_listed(id, ec, listed, std::move(why));
   };
-  client_.get(std::move(a.prefix), how, told_unless_stopped(to, a.id, std::move(details), std::move(confirmed)));
+  auto handler = asio::bind_executor(client_.strand(), telling(to, a.id, std::move(details), std::move(confirmed)));
+  client_.get(std::move(a.prefix), how, asio::bind_cancellation_slot(stop->slot(), std::move(handler)));
 } catch (const std::bad_alloc&) {
   tell(to, a.id, prefix_listed, error::connection_lost, {}, std::move(listed));
 }
@@ -264,7 +287,7 @@ void consul_store::make(protocol::action::read_node&& a, const sink& to) {
 void consul_store::make(protocol::action::stop_watch&& a, const sink&) {
   const std::lock_guard lock(mutex_);
   const auto at = reads_.find(a.id);
-  if (at != reads_.end()) at->second.emit(asio::cancellation_type::all);  // the answer removes it
+  if (at != reads_.end()) at->second.end(client_.strand());  // the answer removes it
 }
 
 /// Makes a handler for the client. It answers the question with the result that `convert` makes of the reply.

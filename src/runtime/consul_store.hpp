@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <holdfast/consul/client.hpp>
 #include <map>
@@ -46,11 +47,21 @@ private:
   void make(end_question&& a, const sink& to);
   void make(stop_reads&& a, const sink& to);
 
+  /// A read of the core.
+  struct pending_read {
+    asio::cancellation_signal stop{};  ///< ends its request
+    bool is_stopped = false;
+    std::shared_ptr<asio::cancellation_signal> second{};  ///< ends its second request; used on the strand only
+    void end(const asio::any_io_executor& strand);
+  };
+
   template <class Convert>
   auto told(const sink& to, std::unique_ptr<diagnostics> details, Convert convert);
   template <class Convert>
   auto told_unless_stopped(const sink& to, protocol::request_id id, std::unique_ptr<diagnostics> details,
                            Convert convert);
+  template <class Convert>
+  auto telling(const sink& to, protocol::request_id id, std::unique_ptr<diagnostics> details, Convert convert);
   template <class Handler>
   auto stoppable(protocol::request_id id, Handler handler);
   template <class Convert, class Answer>
@@ -68,8 +79,8 @@ private:
   const consul::request_options request_;
   const consul::session_options session_;
 
-  std::mutex mutex_;                                                 ///< guards the following members
-  std::map<protocol::request_id, asio::cancellation_signal> reads_;  ///< of the core's pending reads
+  std::mutex mutex_;                                    ///< guards the following members
+  std::map<protocol::request_id, pending_read> reads_;  ///< of the core
   bool stopped_ = false;
 };
 

@@ -41,6 +41,8 @@ const std::map<std::string, fault> answers = {
     {"cut", fault::cut_reply()},
 };
 
+constexpr std::chrono::seconds lives{120};  // longer than the case, so that no lease is over before
+
 tuning patient() {
   tuning its;
   its.give_up_after = 60s;
@@ -104,7 +106,7 @@ private:
 
   std::string name() const { return answer_ + (good_ ? ", two addresses" : ", one address"); }
   bool has_met_it() const {
-    if (!good_) return bad_.statistics().faults >= 12;
+    if (!good_) return bad_.statistics().faults >= 8;
     const std::string good = good_->address();
     return holder_->client.health().address == good && waiter_->client.health().address == good;
   }
@@ -140,6 +142,7 @@ struct one_slot {
       : sem(client, options(prefix, std::move(log))) {}
   static semaphore_options options(const std::string& prefix, log_function log) {
     semaphore_options its = calm(prefix, 1);
+    its.session_ttl = lives;
     its.tuning = patient();
     its.log = std::move(log);
     return its;
@@ -156,6 +159,7 @@ struct one_mutex {
       : mutex(client, options(prefix, std::move(log))) {}
   static mutex_options options(const std::string& prefix, log_function log) {
     mutex_options its = calm(prefix);
+    its.session_ttl = lives;
     its.tuning = patient();
     its.log = std::move(log);
     return its;
@@ -173,7 +177,7 @@ struct one_election {
   static election_options options(const std::string& prefix, log_function log) {
     election_options its;
     its.key = prefix;
-    its.session_ttl = scaled(10s);
+    its.session_ttl = lives;
     its.tuning = patient();
     its.log = std::move(log);
     return its;

@@ -143,6 +143,7 @@ BOOST_AUTO_TEST_CASE(what_consul_refuses_fails_at_once) {
       {404, "Invalid URL path: not a recognized HTTP API endpoint\n", error::bad_request},
       {405, "method POST not allowed", error::bad_request},
       {413, "Request body(614400 bytes) too large, max size: 524288 bytes.", error::too_large},
+      {413, "Value for key \"k\" is too large (600000 > 524288 bytes)", error::too_large},
       {413, "Transaction contains too many operations (200 > 64)", error::too_large},
       {429, "", error::too_many_requests},
       {431, "431 Request Header Fields Too Large", error::bad_request},
@@ -159,7 +160,11 @@ BOOST_AUTO_TEST_CASE(a_key_that_is_no_clean_path_is_redirected) {
   const std::string unclean = "/v1/kv/some//key?index=4&wait=1s";
   for (const unsigned status : {301u, 307u}) {
     BOOST_TEST(classify(request_kind::kv_read, unclean, redirection(status, "/v1/kv/some/key")) == error::bad_request);
-    BOOST_TEST(classify(request_kind::kv_write, unclean, said(status)) == error::bad_request);
+    BOOST_TEST(classify(request_kind::kv_write, unclean, redirection(status, "/consul/v1/kv/some/key?index=4")) ==
+               error::bad_request);
+    BOOST_TEST(classify(request_kind::kv_write, unclean, redirection(status, "/login?to=/v1/kv/some/key")) ==
+               error::not_consul);
+    BOOST_TEST(classify(request_kind::kv_write, unclean, said(status)) == error::not_consul);
     for (const char* elsewhere : {"https://consul.example/v1/kv/some//key", "//elsewhere/"})
       BOOST_TEST(classify(request_kind::kv_read, unclean, redirection(status, elsewhere)) == error::not_consul);
     BOOST_TEST(classify(request_kind::kv_read, "/v1/kv/a?separator=//", said(status)) == error::not_consul);

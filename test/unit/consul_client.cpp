@@ -320,6 +320,21 @@ ASYNC_TEST_CASE(a_repeated_request_that_is_refused_may_have_been_applied_by_the_
   BOOST_TEST(gone == error::invalid_session);
 }
 
+// The transport itself sends it again, because another connection is open.
+ASYNC_TEST_CASE(a_request_that_is_turned_away_may_have_been_applied) {
+  scripted_server server(ex);
+  client consul(ex, settings_for(server));
+  pending<entry_answer> watch(ex, consul.get("k", watching(1)));
+  auto [watched, waits] = co_await server.accept_request();
+  pending<> destroyed(ex, consul.destroy_session("s", once(ample)));
+  auto [first, request] = co_await server.accept_request();
+  first.reset();
+  auto [second, again] = co_await server.accept_request();
+  co_await second.refuse(403, "Permission denied");
+  const error_code ec = co_await destroyed.wait();
+  BOOST_TEST(ec == error::connection_lost);
+}
+
 ASYNC_TEST_CASE(reads_renewals_and_destroys_are_repeated) {
   scripted_server server(ex);
   client consul(ex, settings_for(server));

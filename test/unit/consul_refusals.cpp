@@ -63,6 +63,14 @@ BOOST_AUTO_TEST_CASE(an_agent_that_serves_nobody_is_never_believed) {
   refuse(r, 100);
 }
 
+BOOST_AUTO_TEST_CASE(a_row_ends_by_itself) {
+  refusals r(10);
+  refuse(r, refusals::believed_after - 1);
+  r.answered(before, after);
+  BOOST_TEST((r.refused(false, true, 5, begun + refusals::row_ends_after) == refusals::verdict::doubted));
+  BOOST_TEST(!r.goes_on());
+}
+
 BOOST_AUTO_TEST_CASE(without_another_connection_only_a_row_is_suspicious) {
   refusals r(10);
   for (unsigned i = 0; i != refusals::believed_after; ++i) {

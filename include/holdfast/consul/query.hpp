@@ -24,10 +24,10 @@ struct request_options {
   /// `administration_options::timeout`. A negative timeout, or one over 10 min, fails with error::invalid_option.
   std::chrono::milliseconds timeout{0};
   /// Ignored by commands. If true, the request is repeated while time is left, if repeating it is safe. Every request
-  /// is repeated after error::unreachable. Reads, renewals of sessions, their destruction, and node registrations are
-  /// also repeated after connection_lost, server_error, not_consul and too_many_requests; a blocking query is not. The
-  /// pauses between attempts are set by `config::backoff_min` and `config::backoff_max`. If false, and no agent can be
-  /// reached, the operation fails with the first failed attempt to connect.
+  /// is repeated after error::unreachable and error::token_unknown. Reads, renewals of sessions, their destruction, and
+  /// node registrations are also repeated after connection_lost, server_error, not_consul and too_many_requests; a
+  /// blocking query is not. The pauses between attempts are set by `config::backoff_min` and `config::backoff_max`. If
+  /// false, and no agent can be reached, the operation fails with the first failed attempt to connect.
   ///
   /// In these cases, a request that may be repeated is sent again even if `retry` is false:
   ///

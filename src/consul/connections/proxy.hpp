@@ -30,8 +30,8 @@ error_code parse_proxy(std::string_view text, proxy_address& out);
 /// - an IP address, or a network (`10.0.0.0/8`);
 /// - `*`, which names every host.
 ///
-/// A domain or an IP address may have a port. Then it names the host only for that port. The final dot of a name and the
-/// zone of an IP address do not count.
+/// A domain or an IP address may have a port. Then it names the host only for that port. The final dot of a name and
+/// the zone of an IP address do not count.
 bool is_excepted(const agent_address& to, std::string_view list);
 
 /// Returns the proxy for an agent according to HTTP_PROXY or HTTPS_PROXY, and NO_PROXY. The variables may also be in

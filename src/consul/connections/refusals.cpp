@@ -4,12 +4,17 @@
 #include "consul/connections/refusals.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace holdfast::consul::detail {
 
 refusals::verdict refusals::refused(bool is_certain, bool others_work, std::size_t running, time_point now) {
   others_work_ = others_work;
-  if (in_a_row_++ == 0) first_at_ = now;
+  if (now - std::exchange(last_at_, now) >= row_ends_after) in_a_row_ = 0;
+  if (in_a_row_++ == 0) {
+    first_at_ = now;
+    others_are_served_ = false;
+  }
   if (!is_certain && !(goes_on() && others_are_served_)) return verdict::doubted;
   is_last_ = true;
   const bool is_news = !limit_.is_pressed(now);

@@ -20,6 +20,8 @@ public:
   /// A client believes that the agent has too many connections when so many new ones were closed in a row, and requests
   /// on older ones were answered meanwhile.
   static constexpr unsigned believed_after = 3;
+  /// A row of refusals ends when there is none for this long.
+  static constexpr std::chrono::seconds row_ends_after{10};
   /// A client with up to `kept_for_good` running blocking queries keeps their connections. With more, a connection
   /// whose query has been answered is closed if it is older than about `ceded_after`.
   static constexpr std::size_t kept_for_good = 4;
@@ -56,12 +58,14 @@ public:
   bool is_to_cede(time_point opened_at, std::size_t running, time_point now, std::minstd_rand& random) const;
   void ceded(time_point now) { limit_.ceded(now); }
 
-private:
+  /// Returns true if so many were refused in a row that one more attempt at once would not help.
   bool goes_on() const noexcept { return in_a_row_ >= believed_after; }
 
+private:
   std::size_t most_;
   concurrency_limit limit_;
   unsigned in_a_row_ = 0;           // refusals of new connections since one was accepted
+  time_point last_at_{};            // the last of them
   time_point first_at_{};           // the first of them
   bool others_are_served_ = false;  // since the first of them
   bool others_work_ = false;        // when the last of them was refused

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <iterator>
 
 #include "consul/encoding/reply.hpp"
 
@@ -85,10 +86,14 @@ bool is_read(request_kind kind) noexcept {
 }
 
 // Consul redirects a request whose path has an empty segment to the path without it.
-bool cleans_path(std::string_view target, const http_reply& reply) noexcept {
-  const bool is_unclean = path_of(target).find("//") != std::string_view::npos;
-  return is_unclean &&
-         (reply.location.empty() || (reply.location.starts_with('/') && !reply.location.starts_with("//")));
+bool cleans_path(std::string_view target, const http_reply& reply) {
+  const std::string_view path = path_of(target);
+  std::string clean;
+  std::unique_copy(path.begin(), path.end(), std::back_inserter(clean),
+                   [](char l, char r) { return l == '/' && r == l; });
+  const std::string_view leads_to = path_of(reply.location);  // there may be more before Consul's own path
+  return clean.size() != path.size() && leads_to.starts_with('/') && !leads_to.starts_with("//") &&
+         leads_to.ends_with(clean);
 }
 
 error_code classify_400(std::string_view target, const http_reply& reply) noexcept {
@@ -160,9 +165,9 @@ error_code classify(request_kind kind, std::string_view target, const http_reply
     case 409:
       return kind == request_kind::transact && has_form(kind, text) ? error_code() : error::not_consul;
     case 413:
-      return if_consuls(
-          reply.is_consuls || begins_with_one_of(text, {"Request body", "Transaction contains too many operations"}),
-          error::too_large);
+      return if_consuls(reply.is_consuls || begins_with_one_of(text, {"Request body", "Value for key ",
+                                                                      "Transaction contains too many operations"}),
+                        error::too_large);
     case 429:
       return error::too_many_requests;
     case 431:
