@@ -153,7 +153,7 @@ template <class Convert>
 auto consul_store::telling(const sink& to, protocol::request_id id, std::unique_ptr<diagnostics> details,
                            Convert convert) {
   return [this, to, id, details = std::move(details), convert = std::move(convert)](error_code ec, auto answer) {
-    tell(to, id, convert, ec, std::move(*details), std::move(answer));
+    this->tell(to, id, convert, ec, std::move(*details), std::move(answer));
   };
 }
 
