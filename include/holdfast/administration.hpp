@@ -102,9 +102,9 @@ concept command_token = asio::completion_token_for<Token, void(error_code, Resul
 ///   invalid_option, if `request_options::timeout` is neither 0 nor from 1 ms to 10 min; nothing was sent. Also the
 ///   errors that a command lists.
 /// - Errors that are reported after the timeout or after `attempts_max`: all that equal `condition::unavailable`;
-///   reply_too_large; transaction_conflict, if others wrote first each time, or if Consul refused
-///   the transaction for an unknown reason. If the error equals `condition::outcome_unknown`, the command may have been
-///   carried out, or may be carried out later.
+///   reply_too_large; transaction_conflict, if others wrote first each time, or if Consul refused the transaction for
+///   an unknown reason. If the error equals `condition::outcome_unknown`, the command may have been carried out, or may
+///   be carried out later.
 /// - Cancellation: terminal, partial, total. The command completes with operation_aborted. Written changes stay. So the
 ///   command, or a part of it, may have been carried out or may be carried out later.
 /// - Lifetimes: the object that `request_options::diag` points to must outlive the operation. This object need not.

@@ -63,15 +63,15 @@ enum class error {
   timed_out,        ///< no complete reply before the deadline, or not done in time
   connection_lost,  ///< the connection was closed before a complete reply
   server_error,     ///< another 5xx, or another error of RabbitMQ
-  malformed_reply,  ///< the reply of a RabbitMQ does not follow the protocol; for Consul, see not_consul
+  malformed_reply,  ///< a reply of RabbitMQ does not follow the protocol; for Consul, see not_consul
   reply_too_large,  ///< the reply exceeds `config::reply_bytes_max` or the available memory
 
   // The request certainly had no effect.
   would_be_late,  ///< the acquire would be granted too late, or was not granted in time (`acquire_options::deadline`)
 
   // The outcome is unknown.
-  /// Something else than Consul has answered, such as a load balancer, an ingress or a login page; or Consul's reply
-  /// was changed on its way.
+  /// Something other than Consul answered, for example a load balancer, an ingress or a login page. Or a proxy changed
+  /// Consul's reply.
   not_consul,
 
   // The request certainly had no effect.

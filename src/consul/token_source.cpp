@@ -94,8 +94,9 @@ void token_source::accepted(unsigned version) noexcept {
 
 bool token_source::has_another(unsigned version, const complaint& complain) {
   if (version == newest_.version) read_token(complain);
-  try_at_ = time_point::min();  // if the refused one was the last one
-  return version != newest_.version;
+  if (version == newest_.version) return false;
+  try_at_ = time_point::min();  // an older token was refused, so the next request tries the newest one
+  return true;
 }
 
 token_source::advice token_source::unknown(unsigned version, time_point now, const complaint& complain, bool& is_news) {

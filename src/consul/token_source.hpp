@@ -39,7 +39,7 @@ public:
   /// Returns the token for a request that is sent now. If a new token cannot be read or sent, the last one stays in
   /// use, and `complain` is called once for each new reason.
   token get(time_point now, const complaint& complain);
-  /// Consul knows the token of this version.
+  /// To be called when Consul's answer shows that it knows the token of this version.
   void accepted(unsigned version) noexcept;
   /// To be called when the token of this version lacks a right. Reads the token again if it is still the newest one.
   /// Returns true if there is another token now.
@@ -47,12 +47,12 @@ public:
 
   /// The next step of a request whose token Consul does not know.
   enum class advice {
-    send_again,  ///< with another token
+    send_again,  ///< send the request again at once, with another token
     wait,        ///< Consul may know the token soon
-    give_up,     ///< it had time enough
+    give_up,     ///< the token had its time, or has none
   };
-  /// Consul does not know the token of this version. Reads the token again if it is still the newest one. If the token
-  /// begins to be in doubt, `is_news` is set.
+  /// To be called when Consul does not know the token of this version. Reads the token again if it is still the newest
+  /// one. Sets `is_news` if the token is in doubt for the first time.
   advice unknown(unsigned version, time_point now, const complaint& complain, bool& is_news);
 
 private:
@@ -62,12 +62,12 @@ private:
 
   const config& settings_;
   token newest_;
-  bool is_accepted_ = false;            // the newest one, by Consul
-  bool is_in_doubt_ = false;            // the newest one
-  bool is_told_ = false;                // that it was in doubt
-  std::optional<time_point> used_at_;   // the newest one, for the first time
-  time_point try_at_{};                 // the newest one, if it is in doubt
-  std::optional<token> accepted_last_;  // before the newest one
+  bool is_accepted_ = false;            // Consul has accepted the newest token
+  bool is_in_doubt_ = false;            // Consul did not know the newest token when a request last used it
+  bool is_told_ = false;                // `unknown` has set `is_news` for the newest token
+  std::optional<time_point> used_at_;   // when a request first used the newest token
+  time_point try_at_{};                 // when a request tries the newest token again, if it is in doubt
+  std::optional<token> accepted_last_;  // the token that Consul accepted before the newest one
   platform::file_stamp stamp_;
   std::optional<time_point> read_at_;  // when `get` last checked whether the file has changed
   std::string complaint_;

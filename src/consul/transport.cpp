@@ -175,7 +175,7 @@ awaitable<attempt_result> transport::send(const http_request& request, connectio
   idle_.close_in_time();
   std::size_t moves = 0;
   attempt_result first;
-  bool is_in_doubt = false;
+  bool is_in_doubt = false;  // an attempt before the last one may have been applied
   const auto ended = [&](attempt_result result) {
     result.is_in_doubt = is_in_doubt;
     return result;
@@ -189,6 +189,7 @@ awaitable<attempt_result> transport::send(const http_request& request, connectio
     if (result.is_cancelled) co_return result;
     if (result.is_held_up) continue;
     if (result.goes_on && ++moves < agents_.size()) {
+      is_in_doubt = is_in_doubt || result.error == condition::outcome_unknown;
       if (first.error != error::unreachable && !result.has_no_address) first = std::move(result);
       continue;
     }
@@ -301,16 +302,14 @@ awaitable<attempt_result> transport::exchange(pending_request& way, const http_r
     }
     outage_.end();
   }
-  const token_source::token token = tokens_.get(
-      clock::now(), [this](std::string why) { tell({.kind = log_kind::token_unusable, .cause = std::move(why)}); });
+  const token_source::token token = tokens_.get(clock::now(), complaint());
   const std::string bytes = to_bytes(*sent, agents_[way.agent].lines, *token.text);
   attempt_result result = co_await link->converse(bytes, request.is_write, deadline);
   if (result.error == error::malformed_reply) result.error = error::not_consul;
   if (!result.error) result.error = classify(request.kind, request.target, result.reply);
   result.token = token.version;
   result.secret = token.text;
-  const bool is_known = result.error ? result.error == error::permission_denied && !is_token_unknown(result.reply)
-                                     : result.reply.status != 0;
+  const bool is_known = !result.error || (result.error == error::permission_denied && !is_token_unknown(result.reply));
   if (is_known) tokens_.accepted(token.version);
   result.reply.asked_wait = sent->wait;
   result.is_barred = is_new && (result.reply.status == 429 || (!link->has_answered() && is_ended_by_agent(result)));
@@ -586,19 +585,19 @@ std::string transport::without_secrets(std::string_view body, const attempt_resu
   return secrets_.without_secrets(body, of.secret.get());
 }
 
+token_source::complaint transport::complaint() const {
+  return [this](std::string why) { tell({.kind = log_kind::token_unusable, .cause = std::move(why)}); };
+}
+
 token_source::advice transport::token_is_unknown(unsigned version) {
   bool is_news = false;
-  const auto complain = [this](std::string why) { tell({.kind = log_kind::token_unusable, .cause = std::move(why)}); };
-  const token_source::advice advice = tokens_.unknown(version, clock::now(), complain, is_news);
+  const token_source::advice advice = tokens_.unknown(version, clock::now(), complaint(), is_news);
   if (advice != token_source::advice::give_up) counters::add(statistics_->tokens_unknown);
   if (is_news) tell({.kind = log_kind::token_unknown});
   return advice;
 }
 
-bool transport::has_another_token(unsigned refused) {
-  return tokens_.has_another(
-      refused, [this](std::string why) { tell({.kind = log_kind::token_unusable, .cause = std::move(why)}); });
-}
+bool transport::has_another_token(unsigned refused) { return tokens_.has_another(refused, complaint()); }
 
 std::shared_ptr<connection> transport::take_idle(std::size_t agent, connection_class which) {
   // A renewal uses an ordinary connection only if a new one may not be had.

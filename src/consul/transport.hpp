@@ -143,6 +143,7 @@ private:
   void note_refusal(attempt_result& result, std::size_t agent, std::shared_ptr<connection> link, bool may_try_again);
   bool has_a_working_connection(std::size_t agent) const noexcept;
   void tell(log_event&& event) const;
+  token_source::complaint complaint() const;
   std::string message_of(const attempt_result& result) const;
   std::shared_ptr<connection> take_idle(std::size_t agent, connection_class which);
   void keep(std::shared_ptr<connection> link, std::size_t agent, connection_class which);

@@ -145,15 +145,18 @@ const std::string sessions_only =
 const std::string keys_only = R"(key_prefix \"\" { policy = \"write\" } node_prefix \"\" { policy = \"write\" })";
 const std::string everything = R"(key_prefix \"\" { policy = \"write\" } )" + sessions_only;
 
+asio::awaitable<consul::client> client_that_may_do_everything(asio::any_io_executor ex, guarded_agent& own) {
+  consul::config settings;
+  settings.address = own.server().address();
+  co_await until("the agent makes tokens",
+                 [&] { return !(settings.token = own.make_limited_token(everything)).empty(); });
+  co_return consul::client(ex, settings);
+}
+
 // For a while, Consul 1.8.7 says that there are no keys at all. Later versions say that they have left some out.
 ASYNC_TEST_CASE(a_hold_outlives_the_rights_to_its_keys, 60s) {
   guarded_agent own;
-  std::string token;
-  co_await until("the agent makes tokens", [&] { return !(token = own.make_limited_token(everything)).empty(); });
-  consul::config settings;
-  settings.address = own.server().address();
-  settings.token = token;
-  const consul::client client(ex, settings);
+  const consul::client client = co_await client_that_may_do_everything(ex, own);
   bool fails = false;
   semaphore_options options = hasty(unique_prefix("keyless"), 1, 1s);
   options.log = [&](const holdfast::log_event& event) { fails = fails || event.kind == log_kind::watch_failed; };
@@ -176,12 +179,7 @@ ASYNC_TEST_CASE(a_hold_outlives_the_rights_to_its_keys, 60s) {
 
 ASYNC_TEST_CASE(without_the_rights_to_its_session_a_hold_ends_with_its_lease, 60s) {
   guarded_agent own;
-  std::string token;
-  co_await until("the agent makes tokens", [&] { return !(token = own.make_limited_token(everything)).empty(); });
-  consul::config settings;
-  settings.address = own.server().address();
-  settings.token = token;
-  const consul::client client(ex, settings);
+  const consul::client client = co_await client_that_may_do_everything(ex, own);
   holdfast::semaphore sem(client, hasty(unique_prefix("sessionless"), 1, 1s));
   slot held = co_await sem.acquire();
   own.allow(keys_only);

@@ -125,6 +125,21 @@ ASYNC_TEST_CASE(what_is_under_way_at_one_that_is_left_goes_on_elsewhere_or_ends,
   BOOST_TEST(!watches.ready());
 }
 
+ASYNC_TEST_CASE(a_write_may_have_been_applied_by_one_that_was_left, 30s) {
+  agents with;
+  client through(ex, with.settings());
+  const std::string who = co_await ask(through);
+  BOOST_TEST(who == "1");
+  with.first.freeze();
+  for (server* each : {&with.second, &with.third}) {
+    each->set_faults(
+        fault_plan({{.what = holdfast::testing::fault::forbidden(), .target = "session/destroy", .times = 0}}));
+  }
+  pending<> destroyed(ex, through.destroy_session("s"));
+  const auto ec = co_await destroyed.wait();
+  BOOST_TEST((ec == holdfast::condition::outcome_unknown), ec.message());
+}
+
 ASYNC_TEST_CASE(all_are_named_by_the_last_that_failed, 30s) {
   agents with;
   config settings = with.settings();

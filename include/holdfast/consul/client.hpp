@@ -254,9 +254,8 @@ auto initiate(std::shared_ptr<client_impl> impl, Request request, Token& token) 
 /// - Errors after which the agent has read nothing: invalid_option (an option is out of range), bad_request (the key is
 ///   not valid), unreachable, too_busy, certificate_refused, client_certificate_refused.
 /// - Errors of a refused request, which had no effect: permission_denied, token_unknown, plain_http_refused,
-/// bad_request, too_large,
-///   too_many_requests, and the errors that the operation lists. too_large and too_many_requests may also occur before
-///   anything is sent.
+///   bad_request, too_large, too_many_requests, and the errors that the operation lists. too_large and
+///   too_many_requests may also occur before anything is sent.
 /// - Errors after which a write may have been applied, or may be applied later: timed_out, connection_lost,
 ///   server_error, not_consul, reply_too_large, closed.
 /// - Cancellation: terminal, partial and total are supported. The operation completes with operation_aborted, unless a

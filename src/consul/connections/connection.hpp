@@ -26,9 +26,9 @@ struct attempt_result {
   unsigned token = 0;     ///< the version of the token that was sent
   std::shared_ptr<const std::string> secret{};  ///< that token
   bool turned_away = false;                     ///< the agent refused the connection: the request may be tried again
-  bool is_in_doubt = false;                     ///< an attempt that was refused had sent the request
-  bool was_connected = false;                   ///< `error` is unreachable, but there was a connection
-  bool is_cut = false;                          ///< the stream ended before any byte of a reply; not set after a reset
+  bool is_in_doubt = false;  ///< this attempt, or one before it, may have been applied although `error` does not say so
+  bool was_connected = false;   ///< `error` is unreachable, but there was a connection
+  bool is_cut = false;          ///< the stream ended before any byte of a reply; not set after a reset
   bool is_barred = false;       ///< a new connection was closed, or answered 429, before it had served a request
   bool has_no_address = false;  ///< no IP address was found for the second agent of a name
   bool goes_on = false;         ///< another agent is current now: the request may be sent there at once

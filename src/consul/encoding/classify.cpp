@@ -48,12 +48,13 @@ error_code definite_refusal(std::string_view text) noexcept {
   return {};
 }
 
-// If it is Consul's, the refusal is of this kind.
+// Returns the error of a refusal by Consul, or not_consul if the reply is not Consul's.
 error_code if_consuls(bool is_consuls, error refusal) noexcept { return is_consuls ? refusal : error::not_consul; }
 
 std::string_view path_of(std::string_view target) noexcept { return target.substr(0, target.find('?')); }
 
-// The body of a 200 has this form, as far as its beginning shows. An object is known by the name of its first member.
+// Returns true if the body begins like the answer to a request of this kind. An object must have a certain member near
+// its beginning.
 bool has_form(request_kind kind, std::string_view body) noexcept {
   constexpr std::size_t seen = 128;
   const std::string_view beginning = body.substr(0, seen);
@@ -91,7 +92,7 @@ bool cleans_path(std::string_view target, const http_reply& reply) {
   std::string clean;
   std::unique_copy(path.begin(), path.end(), std::back_inserter(clean),
                    [](char l, char r) { return l == '/' && r == l; });
-  const std::string_view leads_to = path_of(reply.location);  // there may be more before Consul's own path
+  const std::string_view leads_to = path_of(reply.location);  // a proxy may have put a prefix before Consul's path
   return clean.size() != path.size() && leads_to.starts_with('/') && !leads_to.starts_with("//") &&
          leads_to.ends_with(clean);
 }
@@ -100,9 +101,9 @@ error_code classify_400(std::string_view target, const http_reply& reply) noexce
   const std::string_view text = reply.body;
   if (text.starts_with("Client sent an HTTP request to an HTTPS server")) return error::plain_http_refused;
   if (const error_code refusal = definite_refusal(text)) return refusal;
-  // About a key with a character that it does not take, Consul says nothing.
+  // If a key has a character that Consul does not accept, the reply has no text.
   if (text.empty() && path_of(target).find('%') != std::string_view::npos) return error::bad_request;
-  // The last one is said by the HTTP library of Consul, as by that of others.
+  // The last text comes from Go's HTTP library, which other servers use, too.
   return if_consuls(reply.is_consuls || begins_with_one_of(own_text(text),
                                                            {
                                                                "Missing key name",

@@ -16,9 +16,9 @@ namespace holdfast::consul::detail {
 /// request. Returns no error if the reply is to be decoded: a 200 whose body has the form of an answer, a 404 with an
 /// index to a read, or the 409 of a transaction.
 ///
-/// A load balancer, an ingress or a login page may answer in Consul's place, and for a moment only. So an error that
-/// stays is returned only for a reply that is certainly Consul's: it has a header of Consul's, or one of Consul's own
-/// texts. All other replies are not_consul, except a 429 and a 5xx of plain text. These mean the same from any server.
+/// A load balancer, an ingress or a login page may answer in Consul's place, usually for a moment only. So a permanent
+/// error is returned only for a reply that is certainly Consul's: it has a header of Consul's, or one of Consul's own
+/// texts. Other replies are not_consul, except a 429 and a 5xx of plain text. These mean the same from any server.
 ///
 /// doc/reference/errors.md has the table, and conformance.answers tests it with the replies of real agents.
 error_code classify(request_kind kind, std::string_view target, const http_reply& reply);

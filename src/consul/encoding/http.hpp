@@ -66,8 +66,8 @@ struct http_reply {
   unsigned status = 0;
   std::string body;
   bool is_consuls = false;             ///< it has a header whose name begins with X-Consul-
-  std::string content_type{};          ///< empty for JSON, too
-  std::string location{};              ///< of a redirection
+  std::string content_type{};          ///< Content-Type; also empty if it is application/json
+  std::string location{};              ///< Location: where a redirection leads
   std::optional<std::uint64_t> index;  ///< X-Consul-Index
   bool known_leader = true;            ///< X-Consul-Knownleader
   std::chrono::milliseconds last_contact{0};

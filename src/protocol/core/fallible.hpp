@@ -23,8 +23,8 @@ public:
   /// The next request does not wait for the pause after a failure.
   void retry_now() { failures_.retry_now(); }
 
-  /// A request has failed (or succeeded). Returns true if the log does not say so yet. A log that says "failed" says
-  /// "works again" before it says "failed" once more, even if the failures did not matter for a while.
+  /// To be called when a request has failed (or succeeded). Returns true if the log does not say so yet. Between two
+  /// lines "failed" the log has a line "works again", even if `works` was called because the failures did not matter.
   bool is_news_of_failure() { return !std::exchange(is_told_of_failure_, true); }
   bool is_news_of_success() { return std::exchange(is_told_of_failure_, false); }
 

@@ -194,8 +194,8 @@ void cluster_observer::check_watches() {
     return;
   }
   if (!ctx_.due_or_wake(parts_.watches.failures().retry_at())) return;
-  parts_.watches.want(ctx_, wanted, parts_.keys.prefix, any_holds(parts_.members) || any_waits(parts_.members),
-                      parts_.options.watch_wait, [&](const std::string& key) {
+  parts_.watches.want(ctx_, wanted, parts_.keys.prefix, parts_.expects_keys(), parts_.options.watch_wait,
+                      [&](const std::string& key) {
                         return !ctx_.ask([&](moment& at) { return is_own_entry(at, f, parts_.watches, key); });
                       });
 }

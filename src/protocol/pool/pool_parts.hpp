@@ -64,7 +64,9 @@ struct pool_parts {
     return make_snapshot(keys.entries, keys.lock, std::move(listing), index, options.form);
   }
   void assess_limit() { situation.assess_limit(view, members, options); }
-  void read_everything(context& ctx) { read.everything(ctx, keys.prefix, any_holds(members) || any_waits(members)); }
+  void read_everything(context& ctx) { read.everything(ctx, keys.prefix, expects_keys()); }
+  /// See `action::list_prefix::expects_keys`.
+  bool expects_keys() const { return any_holds(members) || any_waits(members); }
   [[gnu::cold]] failure too_many(std::uint32_t count) const;
   [[gnu::cold]] failure failed(error_code code, std::string text) const {
     return {code, {std::move(text), options.lock_key, {}, {}}};
