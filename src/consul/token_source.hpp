@@ -18,10 +18,10 @@ namespace holdfast::consul::detail {
 /// Provides the ACL token of requests: a fixed one, the content of a file, or the result of a user's function. Lives on
 /// the strand.
 ///
-/// Consul may not know a new token for a while: an agent caches for up to 30 s that there is no such token, and a
-/// server may be behind another one that knows it. So a new token of a file or a function may be in doubt for
-/// `config::new_token_grace` from its first use. While it is, the token that was accepted before it is used, if there
-/// is one, and a request tries the new one every `retry_interval`.
+/// Consul may not know a new token for a while. An agent may cache for up to 30 s that there is no such token, and a
+/// server may be behind the leader. So a new token of a file or a function may be in doubt for
+/// `config::new_token_grace` from its first use. While it is in doubt, the token that was accepted before it is used,
+/// if there is one, and a request tries the new one every `retry_interval`.
 class token_source {
 public:
   using complaint = std::function<void(std::string)>;

@@ -53,9 +53,9 @@ struct config {
   /// is logged, and the last token stays in use.
   std::function<std::string()> token_function{};
   /// How long Consul may answer "ACL not found" for a new token of `token_file` or `token_function`, counted from the
-  /// first request with the token. (An agent caches for up to 30 s that it does not know a token.) During this time the
-  /// client uses the token that Consul accepted before, and one request in a second tries the new token. If Consul has
-  /// accepted no token before, requests fail with error::token_unknown, which is treated like an outage. After this
+  /// first request with the token. (An agent may cache for up to 30 s that it does not know a token.) During this time
+  /// the client uses the token that Consul accepted before, and one request in a second tries the new token. If Consul
+  /// has accepted no token before, requests fail with error::token_unknown, which is treated like an outage. After this
   /// time, and for a token in `token`, requests fail with error::permission_denied. 0 to 10 min.
   std::chrono::milliseconds new_token_grace{35'000};
   /// `user:password` for an HTTP server in front of the agent (Authorization: Basic). Empty: none. Never logged.

@@ -48,8 +48,8 @@ public:
   // --- Events.
   /// The agent has answered a request, and neither with a server's error nor with something that is not Consul's.
   void answered(std::size_t agent, time_point now) noexcept;
-  /// The agent has answered with a server's error or with something that is not Consul's, or has not served the first request on a new connection: it has
-  /// closed the connection or answered 429.
+  /// The agent has answered with a server's error or with something that is not Consul's, or has not served the first
+  /// request on a new connection: it has closed the connection or answered 429.
   void erred(std::size_t agent, time_point now) noexcept;
   /// A request that the agent should answer at once has been pending since `since`, and no answer has arrived. The
   /// request may have ended meanwhile. The agent counts as silent from then on, or from its last answer if that is

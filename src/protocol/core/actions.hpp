@@ -44,8 +44,8 @@ struct list_prefix {
   std::string prefix;
   std::uint64_t index = 0;
   duration wait{};
-  /// This process holds something there or waits for it. If the store finds no key at all, it reads one, to see whether the ACL token
-  /// may read it. Before Consul 1.11, a listing does not tell forbidden keys from missing ones.
+  /// This process holds something there or waits for it. If the store finds no key at all, it reads one, to see whether
+  /// the ACL token may read it. Before Consul 1.11, a listing does not tell forbidden keys from missing ones.
   bool expects_keys = false;
   bool operator==(const list_prefix&) const = default;
 };
