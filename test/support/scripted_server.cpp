@@ -85,6 +85,12 @@ asio::awaitable<std::pair<scripted_peer, std::string>> scripted_server::accept_r
   co_return std::pair(std::move(peer), std::move(request));
 }
 
-void scripted_server::stop() { acceptor_.close(); }
+void scripted_server::stop() {
+  const asio::ip::tcp::endpoint at = endpoint();
+  acceptor_.close();
+  acceptor_.open(at.protocol());
+  acceptor_.set_option(asio::socket_base::reuse_address(true));
+  acceptor_.bind(at);
+}
 
 }  // namespace holdfast::test

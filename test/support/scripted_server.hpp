@@ -56,7 +56,9 @@ public:
   asio::awaitable<scripted_peer> accept();
   /// Accepts a connection and reads its first request.
   asio::awaitable<std::pair<scripted_peer, std::string>> accept_request();
-  void stop();  ///< connections are refused from now on
+  /// Connections are refused from now on, as long as this object exists: it keeps the port, so that no server of a test
+  /// that runs at the same time gets it.
+  void stop();
 
 private:
   asio::ip::tcp::acceptor acceptor_;

@@ -95,6 +95,7 @@ semaphore_options options() {
   semaphore_options its;
   its.prefix = "s";
   its.limit = 1;
+  its.session_ttl = 24h;  // nothing is renewed while a test starts many operations, and a sanitizer makes that slow
   return its;
 }
 
