@@ -102,6 +102,8 @@ struct link_terms {
 /// The broker:
 /// - `blocked` is delivered when the broker begins to refuse messages on a connection of the client, and when that is
 ///   over. [an_alarm_is_told_and_its_end]
+/// - `seat_blocked` is delivered when that begins on the connection of a seat.
+///   [an_alarm_is_told_to_the_seat_that_has_published]
 /// - `create` makes a semaphore with so many slots, each with a token. If there is one by then, its number of slots
 ///   stays, and that is no failure. If its creation has died in the middle, and was for the same number, `create` makes
 ///   the missing slots. [a_semaphore_is_created] [a_creation_that_has_died_is_completed]

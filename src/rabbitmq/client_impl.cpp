@@ -10,6 +10,7 @@
 
 #include "platform/process_id.hpp"
 #include "rabbitmq/config_check.hpp"
+#include "rabbitmq/queues.hpp"
 #include "rabbitmq/rethrow.hpp"
 
 namespace holdfast::rabbitmq::detail {
@@ -205,7 +206,7 @@ void client_impl::ended(const connection* link, bool was_blocked) {
   const auto at = std::find_if(all_->begin(), all_->end(), [link](const auto& each) { return each.get() == link; });
   if (at != all_->end()) all_->erase(at);
   counters_->connections_open.set(all_->size());
-  if (was_blocked) change_blocked(-1, false);
+  if (was_blocked) asio::co_spawn(*strand_, ask_about_alarm(shared_from_this()), rethrow);
 }
 
 std::shared_ptr<connection> client_impl::take_idle(std::uint16_t heartbeat, const std::string& label) {
@@ -287,7 +288,8 @@ void client_impl::end_link(std::uint16_t heartbeat, const std::string& label) {
 
 // --- Alarms.
 
-/// `is_news`: the broker has said so. Otherwise a connection has ended on which it had said that it was blocked.
+/// `is_news`: the broker has said so. Otherwise a connection has ended on which it had said that it was blocked, and
+/// nobody can be asked.
 void client_impl::change_blocked(int by, bool is_news) {
   const bool before = is_blocked();
   blocked_ += by;
@@ -298,6 +300,27 @@ void client_impl::change_blocked(int by, bool is_news) {
   const auto all = observers_;
   for (const observer& each : all)
     if (const auto alive = each.owner.lock()) each.then(!before);
+}
+
+/// Finds out whether the alarm goes on, after the end of a connection that the broker had blocked. That connection
+/// counts as blocked until then. This publishes on the connection for probes. In an alarm, the broker blocks that
+/// connection, too, and answers after the alarm.
+awaitable<void> client_impl::ask_about_alarm(std::shared_ptr<client_impl> self) {
+  opened found = co_await self->probes();
+  if (self->witness_.lock() != found.link) {
+    self->witness_ = found.link;
+    self->witness_channel_ = found.link ? found.link->open_channel(true, {}) : std::uint16_t{0};
+  }
+  if (!found.link || self->witness_channel_ == 0) {
+    self->change_blocked(-1, false);
+    co_return;
+  }
+  steps question{queues::probe(std::string())};  // a queue that does not exist
+  found.link->ask(self->witness_channel_, std::move(question), clock::now() + self->settings_.request_timeout,
+                  [self](reply&& answer) {
+                    self->rest_probes(witness_idle_time);
+                    self->change_blocked(-1, !answer.error.code);
+                  });
 }
 
 void client_impl::on_blocked(std::weak_ptr<void> owner, std::function<void(bool)> then) {

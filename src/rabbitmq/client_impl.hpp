@@ -80,12 +80,14 @@ public:
   void begin_link() noexcept { ++links_; }
   void end_link(std::uint16_t heartbeat, const std::string& label);
 
-  /// True if the broker has said on any open connection that it takes no messages.
+  /// True if the broker takes no messages, as far as is known. Each blocked connection counts. If it ends, it counts
+  /// until the broker has taken a message on the connection for probes.
   bool is_blocked() const noexcept { return blocked_ != 0; }
   /// Calls the function on each change of `is_blocked`, for as long as `owner` lives.
   void on_blocked(std::weak_ptr<void> owner, std::function<void(bool)> then);
 
   static constexpr std::uint16_t probes_heartbeat = 10;
+  static constexpr std::chrono::seconds witness_idle_time{10};
 
 private:
   struct idle_connection {
@@ -104,6 +106,7 @@ private:
   static awaitable<void> open_probes(std::shared_ptr<client_impl> self);
   void ended(const connection* link, bool was_blocked);
   void change_blocked(int by, bool is_news);
+  static awaitable<void> ask_about_alarm(std::shared_ptr<client_impl> self);
   void tell(log_event&& event) const;
 
   asio::any_io_executor executor_;
@@ -127,8 +130,10 @@ private:
   bool opens_probes_ = false;
   net::waiter_list await_probes_{};
   std::size_t listeners_ = 0;
-  std::size_t links_ = 0;  ///< those that have made a request and have not ended
-  int blocked_ = 0;
+  std::size_t links_ = 0;                ///< those that have made a request and have not ended
+  int blocked_ = 0;                      ///< the number of connections that count for `is_blocked`
+  std::weak_ptr<connection> witness_{};  ///< the connection for probes that has `witness_channel_`
+  std::uint16_t witness_channel_ = 0;    ///< the channel of `ask_about_alarm`
   std::vector<observer> observers_{};
   bool is_closed_ = false;
 };

@@ -159,10 +159,20 @@ bool dialogue::on_connection(method& m) {
   }
   const bool is_alarm = std::holds_alternative<connection_blocked>(m);
   if (phase_ == phase::open && (is_alarm || std::holds_alternative<connection_unblocked>(m))) {
-    if (std::exchange(is_blocked_, is_alarm) != is_alarm && listener_.blocked) listener_.blocked(is_alarm);
+    if (std::exchange(is_blocked_, is_alarm) != is_alarm) on_alarm(is_alarm);
     return phase_ != phase::ended;
   }
   return malformed("the broker has sent a method of the connection that nobody asked for");
+}
+
+void dialogue::on_alarm(bool is_on) {
+  if (listener_.blocked) listener_.blocked(is_on);
+  if (!is_on) return;
+  std::vector<std::function<void()>> told;  // a user may open a channel, or end the dialogue
+  told.reserve(channels_.size());
+  for (const auto& [number, c] : channels_) told.push_back(c.user.blocked);
+  for (const auto& each : told)
+    if (each && phase_ == phase::open) each();
 }
 
 bool dialogue::on_start(const connection_start& m) {

@@ -54,6 +54,8 @@ struct channel_user {
   std::function<void(std::uint64_t delivery_tag, const std::string& body)> delivered{};
   /// The consumer is gone: its queue was deleted, or the broker has closed the channel, which is open again.
   std::function<void(const refusal&)> stopped{};
+  /// In an alarm, the broker has stopped reading this connection, because something was published on it.
+  std::function<void()> blocked{};
   std::function<void(const failure&)> ended{};  ///< the connection has ended; it is the last call
 };
 
@@ -163,6 +165,7 @@ private:
   bool take_method(const frame& f);
   bool take_content(const frame& f);
   bool on_connection(method& m);
+  void on_alarm(bool is_on);
   bool on_start(const connection_start& m);
   bool on_tune(const connection_tune& m);
   void on_close(const connection_close& m);

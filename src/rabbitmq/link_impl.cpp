@@ -102,6 +102,7 @@ void link_impl::begin_seat(const std::shared_ptr<connection>& link, const action
   user.ended = [self = shared_from_this(), seat = a.seat, to](const failure& why) {
     if (self->seats_.erase(seat) != 0) deliver(to, event::connection_ended{seat, why}, why.code);
   };
+  user.blocked = [seat = a.seat, to] { to->deliver(event::seat_blocked{seat}); };
   link->set_user(connection::first_channel, std::move(user));
   const std::uint32_t slot = number_of(a.seat);
   steps request;

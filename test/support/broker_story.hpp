@@ -83,6 +83,7 @@ public:
     return step(protocol::event::hinted{protocol::hint_id{hint}, k});
   }
   lines blocked(bool on) { return step(protocol::event::blocked{on}); }
+  lines seat_blocked(std::uint32_t k) { return step(protocol::event::seat_blocked{of(k).first}); }
   lines created() { return step(protocol::event::created{probe_, {}}); }
   lines step(protocol::broker_event e) {
     protocol::broker_actions out;

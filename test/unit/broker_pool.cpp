@@ -210,6 +210,13 @@ BOOST_FIXTURE_TEST_CASE(in_an_alarm_a_release_publishes_nothing, broker_holder) 
   BOOST_TEST(release('A') == told{"vacate 1"}, boost::test_tools::per_element());
 }
 
+BOOST_FIXTURE_TEST_CASE(a_release_that_is_stuck_in_an_alarm_ends_at_once_with_its_connection, broker_holder) {
+  BOOST_TEST(release('A') == told{"vacate 1 token hint"}, boost::test_tools::per_element());
+  blocked(true);
+  BOOST_TEST(seat_blocked(1) == (told{"released A connection_lost", "drop 1"}), boost::test_tools::per_element());
+  BOOST_TEST(seat_blocked(1).empty());
+}
+
 BOOST_FIXTURE_TEST_CASE(in_an_alarm_slots_are_tried_instead_of_probed, broker_holder) {
   blocked(true);
   BOOST_TEST(acquire(2) == told{"seize 2 first"}, boost::test_tools::per_element());

@@ -254,6 +254,21 @@ BOOST_AUTO_TEST_CASE(an_alarm_is_told_once_and_so_is_its_end) {
   BOOST_TEST((on.blocked == expected));
 }
 
+BOOST_AUTO_TEST_CASE(an_alarm_is_told_to_the_users_of_channels_who_may_end_the_dialogue) {
+  scene on;
+  int told = 0;
+  channel_user user;
+  user.blocked = [&] {
+    ++told;
+    on.talk.end({error::connection_lost, {}});
+  };
+  on.open(false, user);
+  on.talk.open_channel(false, user);
+  on.say(0, connection_blocked{"memory"});
+  BOOST_TEST(told == 1);
+  BOOST_TEST(on.ended.size() == 1u);
+}
+
 BOOST_AUTO_TEST_CASE(the_end_is_told_to_requests_first_and_to_all) {
   scene on;
   std::vector<std::string> told;

@@ -96,6 +96,13 @@ struct blocked {
   bool operator==(const blocked&) const = default;
 };
 
+/// In an alarm, the broker has stopped reading the connection of this seat, because the seat has published. The
+/// broker carries out the rest of what was sent when the alarm is over.
+struct seat_blocked {
+  seat_id seat;
+  bool operator==(const seat_blocked&) const = default;
+};
+
 /// The answer to `action::create`.
 struct created {
   request_id id;
@@ -107,7 +114,7 @@ struct created {
 
 /// An event from the link to the broker.
 using link_event = std::variant<event::probed, event::seized, event::verified, event::vacated, event::hinted,
-                                event::connection_ended, event::blocked, event::created>;
+                                event::connection_ended, event::blocked, event::seat_blocked, event::created>;
 
 using broker_event = joined<link_event, user_event>;
 

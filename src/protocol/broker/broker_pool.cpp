@@ -203,4 +203,13 @@ void broker_pool::on(event::blocked& e) {
   if (blocked_) search_.forget_request();  // it would hang
 }
 
+/// The release would hang until the alarm is over, and B would stay. In that time, the broker does not notice the death
+/// of this host. It notices the end of the connection.
+void broker_pool::on(event::seat_blocked& e) {
+  seat* const s = find(e.seat);
+  if (s && s->is(seat::phase::vacating))
+    drop(*s,
+         failed(error::connection_lost, "the broker has an alarm, so the slot is left to the end of its connection"));
+}
+
 }  // namespace holdfast::protocol

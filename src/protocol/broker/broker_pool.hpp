@@ -83,6 +83,7 @@ private:
   void on(event::hinted& e);
   void on(event::connection_ended& e);
   void on(event::blocked& e);
+  void on(event::seat_blocked& e);
   void on(event::created& e);
   void won(seat& s, const event::seized& e);
   void request_failed(failure why, time_point asked_at);

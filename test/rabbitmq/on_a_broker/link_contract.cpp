@@ -686,6 +686,20 @@ ASYNC_TEST_CASE(an_alarm_is_told_and_its_end, 60s) {
   BOOST_TEST(!told.on);
 }
 
+ASYNC_TEST_CASE(an_alarm_is_told_to_the_seat_that_has_published, 60s) {
+  scene on(ex);
+  co_await on.make_slots();
+  const auto one = on.one();
+  const seat_id seat = one->new_seat(1);
+  co_await one->seize(seat);
+  on.ctl("set_vm_memory_high_watermark 0.000001");
+  one->make(action::vacate{seat, 998, true, true});
+  const event::seat_blocked told = co_await one->next<event::seat_blocked>();
+  BOOST_TEST((told.seat == seat));
+  one->make(action::drop{seat});
+  on.ctl("set_vm_memory_high_watermark absolute 1GiB");
+}
+
 ASYNC_TEST_CASE(a_semaphore_is_created, 20s) {
   scene on(ex);
   const auto one = on.one();

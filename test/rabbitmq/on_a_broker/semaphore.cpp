@@ -150,6 +150,36 @@ ASYNC_TEST_CASE(its_statistics_leave_out_what_a_broker_does_not_know, deadline) 
   co_await held.release();
 }
 
+/// In an alarm, the broker reads nothing more from a connection that has published. It notices the end of the
+/// connection.
+ASYNC_TEST_CASE(a_release_in_an_alarm_leaves_the_slot_to_the_end_of_its_connection, deadline) {
+  scene on(ex);
+  std::vector<holdfast::log_kind> log;
+  rabbitmq::config settings = scene::settings();
+  settings.log = [&](const holdfast::log_event& event) { log.push_back(event.kind); };
+  rabbitmq::client client(ex, settings);
+  rabbitmq::semaphore sem(client, on.options(2)), other = on.with(2);
+  rabbitmq::slot first = co_await sem.acquire();
+  rabbitmq::slot second = co_await sem.acquire();
+  co_await on.ctl("set_vm_memory_high_watermark 0.000001");
+  const auto [code] = co_await first.release(as_result);
+  BOOST_TEST(code == error::connection_lost, code.message());
+  co_await second.release();  // the process has heard of the alarm, so this one publishes nothing
+  rabbitmq::slot next = co_await other.acquire();
+  rabbitmq::slot last = co_await other.acquire();
+  BOOST_TEST(next.held(), "in the alarm");
+  BOOST_TEST(last.held(), "in the alarm");
+  BOOST_TEST((log == std::vector{log_kind::broker_alarm}));
+  co_await on.ctl("set_vm_memory_high_watermark absolute 1GiB");
+  co_await until([&] { return log.size() == 2; });
+  BOOST_TEST((log.back() == log_kind::broker_alarm_over));
+  BOOST_TEST(!client.statistics().has_alarm);
+  co_await next.release();
+  co_await last.release();
+  co_await sem.close();
+  client.close();
+}
+
 ASYNC_TEST_CASE(a_missing_semaphore_is_an_error, deadline) {
   scene on(ex);
   rabbitmq::semaphore sem = on.with(0);

@@ -522,8 +522,10 @@ private:
       const broker_frame next = w.frames[w.next];
       if (alarm_ && (next == broker_frame::put_token || next == broker_frame::put_hint)) {
         c.hangs = true;
-        if (processes_[static_cast<std::size_t>(c.process)].life == c.life)
-          tell_of_alarm(processes_[static_cast<std::size_t>(c.process)]);
+        process& p = processes_[static_cast<std::size_t>(c.process)];
+        if (p.life != c.life) return;
+        tell_of_alarm(p);
+        later(p, latency(), [this, &p, seat = w.seat] { deliver(p, event::seat_blocked{seat}); });
         return;
       }
       if (next == broker_frame::put_token && options_.harsh && !calm_ && dice_.chance(2)) {
