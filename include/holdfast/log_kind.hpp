@@ -14,6 +14,8 @@ enum class log_kind {
   slot_revoked,           ///< an operator asks the holder to release the slot: its lock
   watch_failed,           ///< a blocking query of a lock fails: its lock, or the folder of a mutex set's session
   watch_restored,         ///< the blocking queries work again: the same
+  answers_contradict,     ///< Consul's answers contradict each other, again and again: the lock, or the set's prefix
+  answers_agree,          ///< they agree again: the same
   outcome_unknown,        ///< it is unknown whether a write was applied, so the library ends its sessions: its lock
   contender_passed_over,  ///< another kind of client did not claim the slot that was reserved for it: the prefix
   no_session_file,        ///< a file in the run directory could not be made: the lock. Reported once for each lock
@@ -39,6 +41,10 @@ constexpr std::string_view to_string(log_kind kind) noexcept {
       return "watch_failed";
     case log_kind::watch_restored:
       return "watch_restored";
+    case log_kind::answers_contradict:
+      return "answers_contradict";
+    case log_kind::answers_agree:
+      return "answers_agree";
     case log_kind::outcome_unknown:
       return "outcome_unknown";
     case log_kind::contender_passed_over:

@@ -17,6 +17,7 @@ constexpr std::size_t storms_max = 64;
 /// The beginning and the end of a problem count as equal, so the last report shows the present state.
 std::optional<log_kind> problem_of(log_kind kind) {
   if (kind == log_kind::watch_restored || kind == log_kind::watch_failed) return log_kind::watch_failed;
+  if (kind == log_kind::answers_agree || kind == log_kind::answers_contradict) return log_kind::answers_contradict;
   if (kind == log_kind::broker_alarm_over || kind == log_kind::broker_alarm) return log_kind::broker_alarm;
   return {};
 }

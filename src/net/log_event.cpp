@@ -22,6 +22,8 @@ constexpr form forms[] = {
     {log_kind::slot_revoked, severity::warning, "slot of {key} revoked: an operator asks for it"},
     {log_kind::watch_failed, severity::warning, "watch of {key} failed"},
     {log_kind::watch_restored, severity::info, "watch of {key} works again"},
+    {log_kind::answers_contradict, severity::warning, "answers about {key} contradict each other"},
+    {log_kind::answers_agree, severity::info, "answers about {key} agree again"},
     {log_kind::outcome_unknown, severity::warning, "a write below {key} has an unknown outcome: its sessions end"},
     {log_kind::contender_passed_over, severity::warning,
      "a contender of {key} is of another kind of client, does not take its slot, and is passed over"},

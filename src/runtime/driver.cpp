@@ -144,6 +144,7 @@ void driver::feed(protocol::core_event&& e, protocol::time_point now) noexcept {
     for (protocol::core_action& a : actions_) std::visit([this](auto& concrete) { perform(concrete); }, a);
     actions_.clear();
     const protocol::core_status status = core_->status();
+    if (status.trust != trust_) account()->note(trust_ = status.trust);
     settle(status.waiting, status.sessions, status.limit, core_->wake());
   });
 }

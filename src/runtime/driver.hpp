@@ -86,6 +86,7 @@ private:
   /// For those that are left when the context is destroyed.
   std::shared_ptr<std::vector<runtime::store_request>> left_ = std::make_shared<std::vector<runtime::store_request>>();
   std::atomic<std::uint64_t> last_proclaim_{0};
+  protocol::core_trust trust_{};  ///< as of the last step
 
   const std::string lock_key_;
   runtime::run_directory* const directory_;  ///< null if there is none

@@ -103,6 +103,7 @@ void start_campaign(const election_impl& impl, std::string value, const operatio
   } catch (const system_error& wrong) {
     return fail(executor_of(impl), wrong.code(), runtime::reason_of(wrong), options.diag, std::move(won));
   }
+  its.core.before = its.driver.shell.account->trust();
   make_driver(impl.where, std::move(its))->acquire(options, std::move(won));
 }
 

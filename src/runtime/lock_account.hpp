@@ -16,6 +16,7 @@
 
 #include "lifetime/event_log.hpp"
 #include "lifetime/process_mark.hpp"
+#include "protocol/core/core_trust.hpp"
 #include "runtime/tallies.hpp"
 
 namespace holdfast::runtime {
@@ -40,6 +41,15 @@ public:
   std::shared_ptr<lifetime::event_log> log(const boost::asio::any_io_executor& strand, const log_function& function);
   /// True at the first call.
   bool is_first_without_a_file() noexcept { return !is_without_a_file_.exchange(true); }
+  /// `core_status::trust` of the last core that has changed it. The next campaign of an election goes on from there.
+  void note(const protocol::core_trust& its) {
+    const std::lock_guard lock(trust_mutex_);
+    trust_ = its;
+  }
+  protocol::core_trust trust() {
+    const std::lock_guard lock(trust_mutex_);
+    return trust_;
+  }
 
 private:
   struct shell_account {
@@ -56,6 +66,8 @@ private:
   std::vector<shell_account> shells_;
   std::shared_ptr<lifetime::event_log> log_{};
   std::atomic<bool> is_without_a_file_{false};
+  std::mutex trust_mutex_;
+  protocol::core_trust trust_{};
 };
 
 }  // namespace holdfast::runtime

@@ -72,7 +72,7 @@ asio::awaitable<std::tuple<outcome, std::optional<leader>>> observation::next(st
                                                                               diagnostics* diag) {
   co_await asio::this_coro::reset_cancellation_state(asio::enable_total_cancellation());
   for (;;) {
-    const protocol::observer::question asked = self->watch_.ask();
+    const protocol::observer::question asked = self->watch_.ask(runtime::now());
     protocol::observer::conclusion heard;
     if (asked.session.empty()) {
       runtime::key_question question{self->key_, {}, asked.index, asked.wait};

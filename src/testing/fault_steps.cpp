@@ -3,6 +3,8 @@
 
 #include "fault_steps.hpp"
 
+#include <string_view>
+
 namespace holdfast::testing::detail {
 namespace {
 
@@ -60,6 +62,9 @@ fault_steps steps_of(const fault& what) {
     case kind::expire_session:
       out.ends_session = true;
       break;
+    case kind::other_key:
+      out.names_other_key = true;
+      break;
     case kind::trickle:
       out.reply = delivery::byte_by_byte;
       out.between = what.time;
@@ -72,6 +77,11 @@ fault_steps steps_of(const fault& what) {
       break;
   }
   return out;
+}
+
+void name_other_key(std::string& target) {
+  constexpr std::string_view keys = "/v1/kv/";
+  if (target.starts_with(keys)) target.insert(keys.size(), "other/");
 }
 
 void reset_index(api_reply& reply) {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <holdfast/testing/faults.hpp>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "testing/api.hpp"
@@ -18,6 +19,7 @@ namespace holdfast::testing::detail {
 struct fault_steps {
   std::chrono::milliseconds delay{0};
   bool held = false;                   ///< held until thaw()
+  bool names_other_key = false;        ///< a key in the target becomes another one
   bool ends_session = false;           ///< ends the session that the request names
   unsigned applications = 1;           ///< the number of times that the request is applied
   std::optional<api_reply> instead{};  ///< sent instead of Consul's reply
@@ -37,6 +39,8 @@ struct fault_steps {
 
 fault_steps steps_of(const fault& what);
 
+/// Changes the key that the target names, if it names one: "/v1/kv/a?raw".
+void name_other_key(std::string& target);
 /// Sets X-Consul-Index to 1.
 void reset_index(api_reply& reply);
 

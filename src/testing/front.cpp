@@ -222,8 +222,9 @@ awaitable<bool> front_impl::serve_one(connection& client) {
     co_await client.send(refusal);
     co_return false;
   }
-  const http_request request = client.requests.take();
+  http_request request = client.requests.take();
   const fault_steps how = meet(request.call);
+  if (how.names_other_key) name_other_key(request.call.target);
   std::optional<api_reply> reply = co_await apply(client, request, how);
   if (!reply && client.overdue) co_return false;
   if (!reply || how.reply == fault_steps::delivery::none) {

@@ -65,6 +65,8 @@ std::string_view why_left_out(fault::kind kind) {
       return "nothing goes wrong";
     case fault::kind::repeat_later:
       return "its copies come when they like: test/unit and test/sim have them";
+    case fault::kind::other_key:
+      return "integration.contradictions is about it";
     case fault::kind::interim:
       return "the client reads on, which test/unit shows: no step could tell";
     case fault::kind::delay:

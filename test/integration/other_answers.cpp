@@ -5,6 +5,8 @@
 // trouble. Holders keep their locks, waiters keep their places, and operations that begin in that time end afterwards.
 
 #include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cmath>
 #include <holdfast/testing/proxy.hpp>
 #include <map>
 #include <memory>
@@ -14,6 +16,7 @@
 
 #include "support/agent.hpp"
 #include "support/async.hpp"
+#include "support/figures.hpp"
 #include "support/participant.hpp"
 #include "support/scripted_server.hpp"
 
@@ -83,10 +86,17 @@ public:
     co_await until("both have met it", [&] { return has_met_it(); });
     BOOST_TEST(held_.held(), name() << ": the lock is lost");
     BOOST_TEST(!waiting_->ready(), name() << ": the waiter has an answer");
+    const std::size_t requests = bad_.statistics().faults;
     bad_.set_faults({});
+    const auto released = std::chrono::steady_clock::now();
     co_await give_back(held_);
     const error_code ec = co_await waiting_->wait();
     BOOST_TEST(!ec, name() << ": " << ec.message());
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - released;
+    print_figures({{"answer", name()},
+                   {"requests", requests},
+                   {"log_lines", lines_[log_kind::watch_failed] + lines_[log_kind::watch_restored]},
+                   {"ms_to_next_grant", std::round(took.count())}});
     // The last watches may not have been needed any more, so that nobody knows whether they would work again.
     BOOST_TEST(lines_[log_kind::watch_failed] <= 2u, name());
     BOOST_TEST(lines_[log_kind::watch_restored] <= lines_[log_kind::watch_failed], name());

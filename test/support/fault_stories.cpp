@@ -205,6 +205,23 @@ asio::awaitable<void> expire_session(asio::any_io_executor ex, front& f, server&
   BOOST_TEST(put.body() == "true");
 }
 
+asio::awaitable<void> other_key(asio::any_io_executor ex, front& f, server& model) {
+  raw_client client(ex, f.address());
+  co_await client.ask("PUT", "/v1/kv/other_key", "1");
+  f.set_faults(on_get(fault::other_key()));
+  const received hidden = co_await client.ask("GET", "/v1/kv/other_key?raw");
+  BOOST_TEST(hidden.status() == 404);
+  const received seen = co_await client.ask("GET", "/v1/kv/other_key?raw");
+  BOOST_TEST(seen.body() == "1");
+  f.set_faults(on_put(fault::other_key()));
+  co_await client.ask("PUT", "/v1/kv/other_key", "2");
+  BOOST_TEST(value_of(model, "other_key") == "1");
+  BOOST_TEST(value_of(model, "other/other_key") == "2");
+  f.set_faults(on_put(fault::other_key()));  // of a request that names none
+  const received created = co_await client.ask("PUT", "/v1/session/create", "{}");
+  BOOST_TEST(created.status() == 200);
+}
+
 asio::awaitable<void> trickle(asio::any_io_executor ex, front& f, server& model) {
   raw_client client(ex, f.address());
   const received whole = co_await client.ask("PUT", "/v1/kv/trickle", "1");
@@ -270,6 +287,7 @@ const std::vector<fault_story>& fault_stories() {
       {kind::expire_session, "expire_session", expire_session},
       {kind::trickle, "trickle", trickle},
       {kind::repeat_later, "repeat_later", repeat_later},
+      {kind::other_key, "other_key", other_key},
       {kind::interim, "interim", interim},
   };
   return all;

@@ -52,14 +52,20 @@ asio::awaitable<caught> thrown_by(Body body) {
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-holdfast::consul::config nobody_at(asio::any_io_executor ex) {
-  scripted_server gone(ex);
-  holdfast::consul::config settings;
-  settings.address = gone.address();
-  settings.request_timeout = 100ms;
-  gone.stop();
-  return settings;
-}
+// An address at which nobody listens, as long as this object exists.
+class nobody {
+public:
+  explicit nobody(asio::any_io_executor ex) : gone_(std::move(ex)) { gone_.stop(); }
+  holdfast::consul::config settings() const {
+    holdfast::consul::config its;
+    its.address = gone_.address();
+    its.request_timeout = 100ms;
+    return its;
+  }
+
+private:
+  scripted_server gone_;
+};
 
 // Asks for this many slots of a semaphore with 100 slots, which an operator has reduced to 40.
 asio::awaitable<caught> acquire_of(asio::any_io_executor ex, std::uint32_t count) {
@@ -74,7 +80,8 @@ asio::awaitable<caught> acquire_of(asio::any_io_executor ex, std::uint32_t count
 }  // namespace
 
 ASYNC_TEST_CASE(a_client_says_which_address_key_and_cause, 10s) {
-  holdfast::consul::client client(ex, nobody_at(ex));
+  const nobody gone(ex);
+  holdfast::consul::client client(ex, gone.settings());
   auto body = [&]() -> asio::awaitable<void> { co_await client.get("a/b"); };
   const caught got = co_await thrown_by(body);
   BOOST_TEST(got.code == error::unreachable);
@@ -86,7 +93,8 @@ ASYNC_TEST_CASE(a_client_says_which_address_key_and_cause, 10s) {
 }
 
 ASYNC_TEST_CASE(every_kind_of_lock_says_which_key_and_cause, 60s) {
-  holdfast::consul::client client(ex, nobody_at(ex));
+  const nobody gone(ex);
+  holdfast::consul::client client(ex, gone.settings());
   const holdfast::tuning quick{.give_up_after = 200ms};
   holdfast::semaphore semaphore(client, {.prefix = "sem", .limit = 1, .tuning = quick});
   holdfast::mutex mutex(client, {.key = "mutex", .tuning = quick});
@@ -118,7 +126,8 @@ ASYNC_TEST_CASE(every_kind_of_lock_says_which_key_and_cause, 60s) {
 }
 
 ASYNC_TEST_CASE(code_that_catches_a_system_error_goes_on_doing_so, 10s) {
-  holdfast::consul::client client(ex, nobody_at(ex));
+  const nobody gone(ex);
+  holdfast::consul::client client(ex, gone.settings());
   error_code seen;
   try {
     co_await client.put("a/b", "c");
@@ -129,7 +138,8 @@ ASYNC_TEST_CASE(code_that_catches_a_system_error_goes_on_doing_so, 10s) {
 }
 
 ASYNC_TEST_CASE(a_named_token_gets_the_code, 10s) {
-  holdfast::consul::client client(ex, nobody_at(ex));
+  const nobody gone(ex);
+  holdfast::consul::client client(ex, gone.settings());
   error_code seen;
   try {
     co_await client.put("a/b", "c", asio::deferred);
@@ -145,7 +155,8 @@ ASYNC_TEST_CASE(a_named_token_gets_the_code, 10s) {
 }
 
 ASYNC_TEST_CASE(diag_and_the_exception_say_the_same, 10s) {
-  holdfast::consul::client client(ex, nobody_at(ex));
+  const nobody gone(ex);
+  holdfast::consul::client client(ex, gone.settings());
   diagnostics why;
   holdfast::consul::request_options options;
   options.diag = &why;
@@ -166,7 +177,8 @@ ASYNC_TEST_CASE(a_handle_without_a_slot_says_only_the_code, 10s) {
 
 // By hand, an exception takes the place of the code.
 ASYNC_TEST_CASE(a_group_gets_the_exception, 10s) {
-  holdfast::consul::client client(ex, nobody_at(ex));
+  const nobody gone(ex);
+  holdfast::consul::client client(ex, gone.settings());
   auto [order, failure, one, ec, two] =
       co_await asio::experimental::make_parallel_group(client.put("a", "b"), client.put("c", "d", asio::deferred))
           .async_wait(asio::experimental::wait_for_all(), asio::use_awaitable);

@@ -29,6 +29,7 @@ std::vector<kind> faults_of(fault_plan plan, std::size_t requests) {
 bool is_random(kind each) {
   switch (each) {
     case kind::freeze:
+    case kind::other_key:
       return false;
     case kind::none:
     case kind::delay:
@@ -161,6 +162,7 @@ BOOST_AUTO_TEST_CASE(what_each_fault_means_for_a_request) {
   BOOST_TEST((steps_of(fault::freeze()) == fault_steps{.held = true}));
   BOOST_TEST((steps_of(fault::index_reset()) == fault_steps{.resets_index = true}));
   BOOST_TEST((steps_of(fault::expire_session()) == fault_steps{.ends_session = true}));
+  BOOST_TEST((steps_of(fault::other_key()) == fault_steps{.names_other_key = true}));
   BOOST_TEST((steps_of(fault::trickle(2ms)) == fault_steps{.reply = delivery::byte_by_byte, .between = 2ms}));
   BOOST_TEST((steps_of(fault::repeat_later(2ms)) == fault_steps{.copy_after = 2ms}));
   BOOST_TEST((steps_of(fault::interim(103, 2)) == fault_steps{.interim = {103, 103}}));

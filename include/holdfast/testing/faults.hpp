@@ -36,7 +36,8 @@ struct fault {
                          ///< the first UUID in the target, or else in the body
     trickle,             ///< the request is applied; the reply comes one byte at a time, `time` apart
     repeat_later,        ///< the request is applied and answered; a copy of it is applied `time` later, without a reply
-    interim,             ///< the request is applied; `count` interim replies of `status` (1xx) precede its reply
+    other_key,  ///< a request for keys by URL is applied to another key, as Consul 1.12.0 did if a key had a '%'
+    interim,    ///< the request is applied; `count` interim replies of `status` (1xx) precede its reply
   };
 
   kind what = kind::none;
@@ -81,6 +82,7 @@ struct fault {
   static fault expire_session() { return {kind::expire_session, {}, 0, {}, 0}; }
   static fault trickle(std::chrono::milliseconds between) { return {kind::trickle, between, 0, {}, 0}; }
   static fault repeat_later(std::chrono::milliseconds time) { return {kind::repeat_later, time, 0, {}, 0}; }
+  static fault other_key() { return {kind::other_key, {}, 0, {}, 0}; }
   static fault interim(unsigned status = 100, std::size_t count = 1) { return {kind::interim, {}, status, {}, count}; }
 };
 
@@ -114,6 +116,8 @@ constexpr std::string_view to_string(fault::kind kind) noexcept {
       return "trickle";
     case fault::kind::repeat_later:
       return "repeat_later";
+    case fault::kind::other_key:
+      return "other_key";
     case fault::kind::interim:
       return "interim";
   }
@@ -142,9 +146,9 @@ public:
   /// A plan without faults.
   fault_plan() = default;
   explicit fault_plan(std::vector<fault_rule> rules, std::uint64_t seed = 1);
-  /// A plan with random faults of every kind except `none` and `freeze`. Each request gets a fault with `probability`.
-  /// The times of `delay` and `repeat_later` are at most `longest`. The time between the bytes of `trickle` is a
-  /// 200th of `longest`.
+  /// A plan with random faults of every kind except `none`, `freeze` and `other_key`. Each request gets a fault with
+  /// `probability`. The times of `delay` and `repeat_later` are at most `longest`. The time between the bytes of
+  /// `trickle` is a 200th of `longest`.
   static fault_plan random(std::uint64_t seed, double probability,
                            std::chrono::milliseconds longest = std::chrono::milliseconds(50));
 

@@ -12,6 +12,7 @@
 
 #include "protocol/core/actions.hpp"
 #include "protocol/core/context.hpp"
+#include "protocol/core/core_trust.hpp"
 #include "protocol/core/events.hpp"
 #include "protocol/core/queue_state.hpp"
 
@@ -22,6 +23,7 @@ struct core_status {
   std::size_t waiting = 0;  ///< acquires in the local queue
   std::size_t sessions = 0;
   std::uint32_t limit = 0;  ///< the configured limit, or the recorded one if it counts and was seen; 1 for a mutex set
+  core_trust trust{};
 };
 
 /// A state machine that the shell hosts: events go in, actions come out. With the same seed, the same events at the

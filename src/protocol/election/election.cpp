@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "protocol/base/backoff.hpp"
+
 namespace holdfast::protocol {
 
 namespace {
@@ -15,9 +17,13 @@ using namespace std::chrono_literals;
 /// A proclaim fails after this many of its writes were refused, usually because somebody else had written the key
 /// meanwhile. A refusal for lack of permission ends the proclaim at once.
 constexpr int proclaim_tries = 4;
-/// The longest pause before the next question after an answer without news. The index of a key that does not exist
-/// moves with every write near it. The pause keeps the observer from asking once for each of these writes.
-constexpr duration longest_pause = 100ms;
+/// The bounds of the pause after an answer without news. The pause doubles with each such answer. After the longest
+/// pause, two more answers may be needed. Even then an observer reports news within a second.
+constexpr duration first_pause = 100ms, longest_pause = 700ms;
+/// After one of this many answers without news, the next question follows at once.
+constexpr unsigned at_once_every = 8;
+/// Only an answer that arrives sooner than this makes the pause longer.
+constexpr duration early = 400ms;
 /// The longest time that a question about an entry waits. The key may change without a change of the entry.
 constexpr duration longest_doubt = 500ms;
 
@@ -69,7 +75,8 @@ std::optional<leading> leading_in(const std::optional<kv_entry>& key) {
   return leading{key->value, key->session, key->lock_index, key->modify_index, key->create_index};
 }
 
-observer::question observer::ask() {
+observer::question observer::ask(time_point now) {
+  asked_at_ = now;
   const duration wait = random_.between(longest_wait_ * 3 / 4, longest_wait_);
   if (!doubt_ || doubt_->asks_key) return {{}, doubt_ ? 0 : index_, wait};
   const bool knows = told_ && !last_;  // otherwise each answer is news
@@ -83,6 +90,7 @@ std::optional<observer::conclusion> observer::failed(Answer& answer, time_point 
     outage_.over();
     return std::nullopt;
   }
+  in_vain_ = 0;
   conclusion result;
   if (is_final(answer.error.code)) {
     outage_.over();
@@ -98,6 +106,38 @@ std::optional<observer::conclusion> observer::failed(Answer& answer, time_point 
 
 observer::conclusion observer::hear(event::key_watched answer, time_point now) {
   if (auto failure = failed(answer, now)) return *std::move(failure);
+  return paced(now, [&] { return key_seen(std::move(answer)); });
+}
+
+observer::conclusion observer::hear(event::prefix_listed answer, time_point now) {
+  if (auto failure = failed(answer, now)) return *std::move(failure);
+  return paced(now, [&] { return listing_seen(std::move(answer)); });
+}
+
+/// Takes an answer with `look`, and sets the pause before the next question.
+///
+/// If the key does not exist, Consul answers a question as soon as any key has changed since the index of the question.
+/// Before Consul 1.10.9, a change of a neighbouring key answers a waiting question, too. So each write of another
+/// program may cause an answer without news, and a pause must bound the number of questions. But other keys change
+/// during the pause, so the next question is answered at once. Only a question without a pause before it waits.
+/// Therefore the question after the first answer without news has no pause, and every eighth question after that.
+///
+/// A proxy that answers from a cache causes early answers without news, too.
+template <class Look>
+observer::conclusion observer::paced(time_point now, Look look) {
+  const auto known = [this] { return std::pair(doubt_ ? doubt_->holder.index : 0, doubt_ ? doubt_->index : 0); };
+  const auto before = known();
+  conclusion result = look();
+  if (result.is_news || result.error.code || now - asked_at_ >= early) {
+    in_vain_ = 0;
+  } else if (known() == before && in_vain_++ % at_once_every != 0) {
+    const duration bound = backoff_bound(in_vain_ - 1, first_pause, longest_pause);
+    result.pause = random_.between(bound * 9 / 10, bound);
+  }
+  return result;
+}
+
+observer::conclusion observer::key_seen(event::key_watched answer) {
   if (is_foreign(answer.pair)) {
     conclusion result;
     result.error = {make_error_code(error::not_a_mutex),
@@ -121,8 +161,7 @@ observer::conclusion observer::hear(event::key_watched answer, time_point now) {
 }
 
 /// The listing shows the entry of the holder, and whether the holder has accepted its grant.
-observer::conclusion observer::hear(event::prefix_listed answer, time_point now) {
-  if (auto failure = failed(answer, now)) return *std::move(failure);
+observer::conclusion observer::listing_seen(event::prefix_listed answer) {
   if (!doubt_) return {};
   if (answer.index < doubt_->index) {  // Consul has lost its state, or got an older one
     doubt_->index = 0;
@@ -150,7 +189,8 @@ observer::conclusion observer::hear(event::prefix_listed answer, time_point now)
 
 /// The holder in doubt leads.
 observer::conclusion observer::is_sure() {
-  sure_ = std::exchange(doubt_, std::nullopt)->holder;
+  sure_ = std::move(doubt_->holder);
+  doubt_.reset();
   return news(sure_);
 }
 
@@ -158,9 +198,7 @@ observer::conclusion observer::news(std::optional<leading> leader) {
   conclusion result;
   result.leader = std::move(leader);
   result.is_news = !told_ || result.leader != last_;
-  if (result.is_news) return result;
-  index_ = heard_index_;
-  result.pause = random_.between(0ms, longest_pause);
+  if (!result.is_news) index_ = heard_index_;
   return result;
 }
 

@@ -91,7 +91,7 @@ public:
     std::uint64_t index = 0;  ///< 0: at once
     duration wait{};
   };
-  question ask();
+  question ask(time_point now);
 
   /// The result of an answer: news, or a failure that repetition cannot mend, or a pause before the next question. If
   /// the result is empty, the next question follows at once.
@@ -121,12 +121,18 @@ private:
   }
   template <class Answer>
   std::optional<conclusion> failed(Answer& answer, time_point now);
+  conclusion key_seen(event::key_watched answer);
+  conclusion listing_seen(event::prefix_listed answer);
   conclusion news(std::optional<leading> leader);
   conclusion is_sure();
+  template <class Look>
+  conclusion paced(time_point now, Look look);
 
   const duration longest_wait_;
   random_source random_;
   outage outage_;
+  time_point asked_at_{};    ///< the time of the last question
+  unsigned in_vain_ = 0;     ///< the number of early answers without news in a row
   std::uint64_t index_ = 0;  ///< for the next question; it stays until the news is told, so the answer comes again
   std::uint64_t heard_index_ = 0;  ///< of the last answer
   bool told_ = false;              ///< the caller has been told `last_`

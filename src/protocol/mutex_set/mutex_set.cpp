@@ -18,7 +18,7 @@ using set_event = joined<user_event, common_event>;
 }  // namespace
 
 mutex_set::mutex_set(mutex_set_options options, std::uint64_t seed)
-    : core(seed), options_(std::move(options)), sessions_(options_) {}
+    : core(seed), options_(std::move(options)), sessions_(options_), news_(options_.prefix) {}
 
 void mutex_set::step(core_event&& e, time_point now, core_actions& out) {
   ctx_.begin(now, out);
@@ -43,6 +43,11 @@ void mutex_set::on(event::acquire& e) {
     return count == 1 && once && deadline == never;
   });
   if (closing_.has_begun()) return act(action::fail{e.ticket, failed(error::closed, "the mutex set is closed")});
+  // Each lock would be lost at once.
+  if (contradictions_.stands(now()))
+    return act(action::fail{
+        e.ticket,
+        failed(error::not_consul, "answers contradict each other: a key was written, but later reads do not show it")});
   const bool is_first = names_.asking() == 0;
   if (names_.asking() >= options_.waiters_max || names_.size() + names_.releases() >= slots_in_use_max)
     return act(action::fail{e.ticket, failed(error::too_many_waiters, "too many ask at once")});
@@ -110,8 +115,12 @@ void mutex_set::on(event::key_watched& e) {
   if (watch_.is_news_of_success()) act(action::note{log_kind::watch_restored, keys().of_session()});
   watch_.works();
   lost_by_watch_.over();
-  if (!e.pair || e.pair->session != own().session) return drop_session(loss_reason::session_invalidated);
-  watch_.has_seen(e.pair->modify_index);
+  if (!e.pair || e.pair->session != own().session) {
+    contradictions_.found(ctx_, news_, "the key of a session is missing");
+    return drop_session(loss_reason::session_invalidated);
+  }
+  contradictions_.none(ctx_, news_);
+  watch_.has_seen(ctx_, news_, e.pair->modify_index);
 }
 
 /// Another pass follows until one does nothing. Then each timer has been set that the state needs, also for the

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "protocol/core/closing.hpp"
+#include "protocol/core/contradictions.hpp"
 #include "protocol/core/core.hpp"
 #include "protocol/core/core_options.hpp"
 #include "protocol/core/overdue_answer.hpp"
@@ -100,6 +101,8 @@ private:
   batch_in_flight batch_;
   session_watch watch_;
   outage lost_by_watch_;  ///< sessions were lost because their watches had failed; no watch has succeeded since
+  contradiction_news news_;
+  contradictions contradictions_;  ///< a new session's key was missing
   overdue_answer overdue_;
   closing closing_;
 };

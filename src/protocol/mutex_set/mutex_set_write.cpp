@@ -18,7 +18,8 @@ void mutex_set::write() {
       batch_.send(ctx_, keys(), names_.take_parts(ctx_, batch_.room(), !due_or_wake(serves_until())));
     return;
   }
-  if (!names_.has_locks() || !due_or_wake(sessions_.failures().retry_at()) || !due_or_wake(lost_by_watch_.retry_at()))
+  if (!names_.has_locks() || !due_or_wake(sessions_.failures().retry_at()) || !due_or_wake(lost_by_watch_.retry_at()) ||
+      !due_or_wake(contradictions_.retry_at()))
     return;
   sessions_.create(ctx_);
 }

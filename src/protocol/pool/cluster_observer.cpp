@@ -20,6 +20,8 @@ void cluster_observer::take_listing(boost::system::result<snapshot> listing, req
   // The view is newer than this listing.
   if (!parts_.view.accept(*std::move(listing), id, ctx_.last_request())) return refresh();
   parts_.view.listed(ctx_.now());
+  for (auto& [id, m] : parts_.members)
+    if (m.removed > parts_.view.now().index) m.removed = 0;  // Consul's index has gone backwards
   if (parts_.view.current()) parts_.watches.stop_sleeping(ctx_, parts_.view.listed_index());
   if (parts_.view.now().lock_index != index_before) parts_.duty.moved_on();
   if (parts_.write.is_told_by(id)) resolve();
@@ -69,6 +71,9 @@ void cluster_observer::refresh(member& m) {
   const standing seen = !entry                                           ? standing::absent
                         : parts_.view.now().record.names(entry->session) ? standing::holding
                                                                          : standing::waiting;
+  // We have removed this entry, and yet a read shows it as it was. The read is wrong, or a snapshot was restored. The
+  // slot may be somebody else's, so the session ends.
+  if (entry && entry->modify_index <= m.removed) return session_care::drop(ctx_, parts_, m, loss_reason::removed);
   if (m.phase == phase::moving) return m.standing.go_to(seen);  // the pending write explains any change
   if (before != standing::absent && seen == standing::absent) return entry_has_gone(m);
   m.standing.go_to(seen);
@@ -193,7 +198,9 @@ void cluster_observer::check_watches() {
     if (!any_holds(parts_.members)) parts_.watches.works();
     return;
   }
-  if (!ctx_.due_or_wake(parts_.watches.failures().retry_at())) return;
+  if (!ctx_.due_or_wake(parts_.watches.failures().retry_at()) || !ctx_.due_or_wake(parts_.watches.early_until()) ||
+      !ctx_.due_or_wake(parts_.read_back.retry_at()))
+    return;
   parts_.watches.want(ctx_, wanted, parts_.keys.prefix, parts_.expects_keys(), parts_.options.watch_wait,
                       [&](const std::string& key) {
                         return !ctx_.ask([&](moment& at) { return is_own_entry(at, f, parts_.watches, key); });
@@ -253,6 +260,7 @@ void cluster_observer::saw_record(std::optional<kv_entry> pair) {
 
 void cluster_observer::saw_entry(const watch& asked, std::optional<kv_entry> pair, duration wait) {
   const std::string_view session = parts_.keys.session_in(asked.key);
+  if (!pair) parts_.read_back.entry_is_missing(ctx_, parts_.news, session, asked.id, parts_.members);
   const contender* known = parts_.view.now().find(session);
   if (!known || known->modify_index != asked.index) return;  // the view is newer
   const member* m = parts_.members.find(session);

@@ -132,7 +132,8 @@ private:
     const bool known = v.state() != view::state::none && v.state() != view::state::stale;
     const bool many = f_.queue() > f_.parts.options.watch_all_max;
     const bool lately = f_.time < v.listed_at() + f_.own_watch(false);
-    txn_.reads = known && lately && many && !f_.parts.situation.foreign && !f_.parts.is_wide()
+    const bool exists = v.now().lock_index != 0;
+    txn_.reads = known && exists && lately && many && !f_.parts.situation.foreign && !f_.parts.is_wide()
                      ? transaction::read_scope::record
                      : transaction::read_scope::everything;
   }

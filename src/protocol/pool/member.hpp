@@ -84,6 +84,7 @@ struct member : own_session {
   std::uint64_t entry_created = 0;  ///< the CreateIndex of the last entry that it had; 0: it never had one
   std::uint64_t grant = 0;  ///< the index of the write that granted its slot; `waiting_index` tells of an exception
   std::uint64_t handoffs = 0;
+  std::uint64_t removed = 0;    ///< applied writes of ours have removed its entries up to this index
   bool rejoined_early = false;  ///< it has queued again before anybody here wanted a slot
   /// Its slot was lost. The session is kept until the user releases the slot, until Consul has ended the session or
   /// should have (`lease::over_at`), or until a closing pool waits no longer. So Consul keeps the slot from everybody
@@ -106,6 +107,11 @@ struct member : own_session {
   bool is_ready() const { return is_created() && phase == phase::settled; }
   bool holds() const { return standing == standing::holding; }
   bool waits() const { return standing == standing::waiting; }
+  /// A write that was applied at `at` has removed its entry. If it has made a new one, that has this index. 0: the
+  /// index is not known.
+  void was_removed(std::uint64_t at, bool has_new_entry) {
+    if (at != 0) removed = std::max(removed, has_new_entry ? at - 1 : at);
+  }
   void had_no_grant(time_point at) { ungranted_at = std::max(ungranted_at, at); }
   /// The time until which the slot may be used.
   time_point deadline() const { return std::min(lease.deadline(), acceptance.deadline()); }

@@ -12,6 +12,13 @@
 
 namespace holdfast::protocol {
 
+namespace {
+
+/// While requests reach several Consuls in turn, acquires lead to a read at most once in this time.
+constexpr duration turns_read_pause = std::chrono::milliseconds(100);
+
+}  // namespace
+
 pool::pool(pool_options options, std::uint64_t seed) : core(seed), parts_(std::move(options)) {}
 
 void pool::step(core_event&& e, time_point now, core_actions& out) {
@@ -74,7 +81,11 @@ queue_state::holder pool::as_holder(const contender& entry) const {
 
 void pool::on(event::acquire& e) {
   auto& [count, once, deadline] = e.terms;
-  was_asked_ = true;
+  if (!std::exchange(was_asked_, true)) {
+    const core_trust& before = parts_.options.before;
+    parts_.read_back.go_on_from(ctx_, parts_.news, before.contradictions, before.contradicted_at);
+    parts_.turns.go_on(ctx_, parts_.news, before.distrusts_until);
+  }
   if (parts_.closing.has_begun()) return act(action::fail{e.ticket, failed(error::closed, "the semaphore is closed")});
   // With `use_recorded_limit`, another limit may be recorded than the one known here. So a later read of the record
   // decides whether there are enough slots.
@@ -82,6 +93,10 @@ void pool::on(event::acquire& e) {
     return act(action::fail{e.ticket, parts_.too_many(count)});
   if (parts_.waiters.size() >= parts_.options.waiters_max)
     return act(action::fail{e.ticket, failed(error::too_many_waiters, "the local queue is full")});
+  if (parts_.turns.stands()) {
+    if (now() >= parts_.read.everything_at() + turns_read_pause) parts_.read_everything(ctx_);  // is it still so?
+    return act(action::fail{e.ticket, parts_.turns.why(parts_.options)});
+  }
   if (deadline <= now()) {  // no time to wait: one attempt
     once = true;
     deadline = never;
@@ -189,9 +204,15 @@ void pool::on(event::prefix_listed& e) {
   if (watched) {
     sees.watches_work();
     parts_.watches.saw_everything(now());
+    parts_.watches.answered(ctx_, parts_.news, *watched, e.index);
   }
   parts_.read.works();
-  sees.take_listing(parts_.snapshot_of(std::move(e.listing), e.index), e.id, asked_at);
+  const auto lock = std::find_if(e.listing.begin(), e.listing.end(),
+                                 [&](const kv_entry& each) { return each.key == parts_.keys.lock; });
+  saw_lock_key(lock == e.listing.end() ? 0 : lock->create_index, e.id);
+  auto seen = parts_.snapshot_of(std::move(e.listing), e.index);
+  if (seen) parts_.read_back.listed(ctx_, parts_.news, *seen, e.id, parts_.members);
+  sees.take_listing(std::move(seen), e.id, asked_at);
 }
 
 void pool::on(event::key_watched& e) {
@@ -202,6 +223,8 @@ void pool::on(event::key_watched& e) {
     parts_.read.works();
     const bool tells = parts_.write.is_told_by(e.id) && parts_.write.current().by_record;
     const std::uint64_t index = e.pair ? e.pair->modify_index : 0;
+    parts_.read_back.saw_record(ctx_, parts_.news, index, e.id);
+    saw_lock_key(e.pair ? e.pair->create_index : 0, e.id);
     sees.saw_record(std::move(e.pair));
     if (tells) sees.resolve_by_record(index);
     return;
@@ -210,12 +233,19 @@ void pool::on(event::key_watched& e) {
   if (!asked) return;
   if (e.error.code) return sees.on_watch_failed(*asked, std::move(e.error));
   sees.watches_work();
+  parts_.watches.answered(ctx_, parts_.news, *asked, e.pair ? e.pair->modify_index : 0);
+  if (asked->key == parts_.keys.lock) saw_lock_key(e.pair ? e.pair->create_index : 0, e.id);
   if (asked->key == parts_.keys.lock)
     sees.saw_record(std::move(e.pair));
   else if (asked->key.starts_with(parts_.keys.numbers))
     sees.saw_number(*asked, std::move(e.pair));
   else
     sees.saw_entry(*asked, std::move(e.pair), e.wait == duration() ? asked->wait : e.wait);
+}
+
+void pool::saw_lock_key(std::uint64_t created, request_id asked) {
+  if (parts_.turns.saw(ctx_, parts_.news, created, asked, parts_.options))
+    parts_.waiters.fail_all(ctx_, parts_.turns.why(parts_.options));
 }
 
 void pool::on(event::node_seen& e) {
@@ -252,6 +282,7 @@ void pool::on(event::txn_done& e) {
       break;
     case event::outcome::unknown:
       if (txn->owes) parts_.duty.now_owes(true);
+      parts_.read_back.forget();
       txn->why = e.error;
       parts_.write.doubt(ctx_, *std::move(txn));
       parts_.view.mark_stale();

@@ -44,7 +44,10 @@ public:
 
   void step(core_event&& e, time_point now, core_actions& out) override;
 
-  core_status status() const override { return {parts_.waiters.size(), parts_.members.size(), limit()}; }
+  core_status status() const override {
+    const core_trust trust{parts_.read_back.count(), parts_.read_back.found_at(), parts_.turns.until()};
+    return {parts_.waiters.size(), parts_.members.size(), limit(), trust};
+  }
   std::optional<queue_state> queue(std::size_t holders_max) const override;
   std::uint32_t limit() const { return parts_.situation.limit; }
   std::vector<entry> entries_of(slot_id id) override;
@@ -84,6 +87,7 @@ private:
 
   queue_state::holder as_holder(const contender& entry) const;
 
+  void saw_lock_key(std::uint64_t created, request_id asked);
   cluster_observer observe() { return {ctx_, parts_, waits_, own_grants_, taking_}; }
   facts facts_now() const { return {parts_, now()}; }
   [[gnu::cold]] failure failed(error_code code, std::string text) const { return parts_.failed(code, std::move(text)); }

@@ -25,6 +25,7 @@ void pool::advance_once() {
   ctx_.forget_times();
   if (parts_.closing.is_over()) return;
   parts_.waiters.expire(ctx_);
+  if (parts_.turns.check(ctx_, parts_.news) && !parts_.closing.has_begun()) parts_.read_everything(ctx_);
   care_.check(ctx_, parts_, outage_rule_, own_grants_);
   observe().check_watches();
   outage_rule_.check(ctx_, parts_, !parts_.waiters.empty() && !parts_.all_in_use());

@@ -12,6 +12,7 @@
 #include "protocol/base/operation.hpp"
 #include "protocol/base/time.hpp"
 #include "protocol/core/core_options.hpp"
+#include "protocol/core/core_trust.hpp"
 #include "protocol/record/lock_record.hpp"
 
 namespace holdfast::protocol {
@@ -26,6 +27,7 @@ struct pool_options : core_options {
   /// The pool serves one acquire. It begins to close when that acquire is answered, and is closed after the slot is
   /// released.
   bool single = false;
+  core_trust before{};                            ///< of the pool before this one, which goes on from there
   bool numbered = false;                          ///< a slot is used only after its session has also locked a number
   std::size_t request_bytes = request_bytes_max;  ///< the largest request that Consul accepts
   duration local_handoff_time = std::chrono::milliseconds(100);

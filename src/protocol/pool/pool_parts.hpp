@@ -11,12 +11,14 @@
 #include "protocol/core/closing.hpp"
 #include "protocol/core/waiter_queue.hpp"
 #include "protocol/pool/claim_timeouts.hpp"
+#include "protocol/pool/consuls_in_turn.hpp"
 #include "protocol/pool/grant_duty.hpp"
 #include "protocol/pool/keys.hpp"
 #include "protocol/pool/member.hpp"
 #include "protocol/pool/mutex_policy.hpp"
 #include "protocol/pool/other_holders.hpp"
 #include "protocol/pool/pool_options.hpp"
+#include "protocol/pool/read_back.hpp"
 #include "protocol/pool/read_in_flight.hpp"
 #include "protocol/pool/situation.hpp"
 #include "protocol/pool/slot_ledger.hpp"
@@ -29,7 +31,7 @@ namespace holdfast::protocol {
 /// The parts of a pool that several of its machines need. The pool owns them, and passes them to a machine with each
 /// call. This struct keeps them and answers questions about them.
 struct pool_parts {
-  explicit pool_parts(pool_options o) : options(std::move(o)), keys(options), members(options) {
+  explicit pool_parts(pool_options o) : options(std::move(o)), keys(options), members(options), news(options.prefix) {
     situation.limit = options.limit;
   }
 
@@ -47,6 +49,9 @@ struct pool_parts {
   grant_duty duty{};
   write_in_flight write{};
   read_in_flight read{};
+  contradiction_news news;
+  protocol::read_back read_back{};
+  consuls_in_turn turns{};
   watch_set watches{};
   protocol::closing closing{};
 

@@ -51,6 +51,14 @@ std::optional<watch> watch_set::take(request_id id) {
   return found;
 }
 
+void watch_set::answered(context& ctx, contradiction_news& news, const watch& asked, std::uint64_t index) {
+  if (asked.index == 0) return;  // it has not waited
+  if (is_early(index == asked.index, asked.wait, ctx.now() - asked.asked_at))
+    early_.found(ctx, news, early_answer);
+  else
+    early_.none(ctx, news);
+}
+
 void watch_set::stop_sleeping(context& ctx, std::uint64_t consuls_index) {
   std::erase_if(running_, [&](const watch& each) {
     const bool sleeps = each.index > consuls_index;

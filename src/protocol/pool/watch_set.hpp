@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "protocol/core/context.hpp"
+#include "protocol/core/contradictions.hpp"
 #include "protocol/core/fallible.hpp"
 
 namespace holdfast::protocol {
@@ -58,6 +59,10 @@ public:
   /// Removes the watch and returns it. The result is empty if there is no such watch, for example because it was
   /// stopped.
   std::optional<watch> take(request_id id);
+  /// A watch was answered without an error, at this index: of everything, or of the key (0 if there is no key).
+  void answered(context& ctx, contradiction_news& news, const watch& asked, std::uint64_t index);
+  /// No watch is started before this time, because watches came back at once though nothing had changed.
+  time_point early_until() const { return early_.retry_at(); }
   /// Stops the watches whose index is above Consul's own index, as after a loss of Consul's state. Such a watch would
   /// report nothing until its wait has expired.
   void stop_sleeping(context& ctx, std::uint64_t consuls_index);
@@ -69,6 +74,7 @@ private:
   void start(context& ctx, watch w, const std::string& prefix, bool expects_keys, duration longest);
 
   std::vector<watch> running_;
+  contradictions early_;
   time_point everything_until_{};    ///< until then a watch of everything replaces the watches of single keys
   time_point everything_seen_at_{};  ///< when a watch of everything was last answered without an error
   /// Beside a watch of everything, no entry of our own is watched before this time, because such a watch has failed.

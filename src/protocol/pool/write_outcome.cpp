@@ -20,11 +20,16 @@ constexpr std::size_t returns_max = 20;
 
 bool is_conflict(const event::refused_operation& each) { return each.reason == event::refusal::conflict; }
 
+bool is_inserted(const transaction& txn, const std::string& session) {
+  return std::any_of(txn.inserted.begin(), txn.inserted.end(), [&](const auto& each) { return each.first == session; });
+}
+
 }  // namespace
 
 void write_outcome::applied(transaction txn, std::vector<kv_entry> results) {
   transaction::reply its = txn.applied(std::move(results));
   writer_.applied(txn);
+  parts_.read_back.applied(txn, its, ctx_.last_request());
   if (txn.freed != 0) ctx_.measure(slots_freed{txn.freed});
   if (!txn.returned.empty()) return slots_returned(std::move(txn), its.index);
   if (txn.record_operations != 0) {
@@ -36,6 +41,8 @@ void write_outcome::applied(transaction txn, std::vector<kv_entry> results) {
     parts_.view.mark_stale();
     return parts_.write.doubt(ctx_, std::move(txn));
   }
+  for (const std::string& session : txn.removed)
+    if (member* const m = parts_.members.find(session)) m->was_removed(its.index, is_inserted(txn, session));
   // If this write has removed a member's entry, the record does not name that member any more, so it may be used again.
   for (const member_id id : txn.movers)
     if (member& m = parts_.members[id];
@@ -60,8 +67,12 @@ void write_outcome::applied(transaction txn, std::vector<kv_entry> results) {
     return taking_.granted(txn);
   }
   const bool is_news = parts_.view.now().index < its.index;  // false if a listing has already shown this write
+  // While the write was pending, a listing has shown an older record than the one that Consul has now replaced. So the
+  // listing may not show the entries of others, either.
+  const bool is_misled = txn.guarded && parts_.view.now().lock_index < txn.base;
   parts_.view.wrote(its.index, txn.id, ctx_.last_request(), txn.guarded,
                     [&](snapshot& now) { txn.patch(now, its.index, its.record_index); });
+  if (is_misled) parts_.view.mark_stale();
   taking_.granted(ctx_, txn, parts_);
   // Other contenders may stand before the sessions that this write puts into the queue.
   for (const auto& [session, text] : txn.inserted)
@@ -138,6 +149,7 @@ bool write_outcome::return_slots(transaction& refused, bool wakes) {
     parts_.slots.erase_spare(m.id);
     if (!txn.moves(m.id)) txn.movers.push_back(m.id);
   }
+  parts_.read_back.sent(txn);
   parts_.write.send(ctx_, std::move(txn));
   return true;
 }
@@ -153,8 +165,24 @@ void write_outcome::slots_returned(transaction txn, std::uint64_t index) {
   observer_.refresh();
 }
 
+/// True if a later read must show a change: something that the write was based on is not there any more. (The lock of a
+/// number is also refused if another session had locked it before, and a `get` if its key was missing before. A session
+/// of ours that has ended may not have been seen in any read.)
+bool write_outcome::must_show_change(const transaction& refused, const refusals& all) const {
+  return std::any_of(all.begin(), all.end(), [&](const event::refused_operation& each) {
+    if (each.operation >= refused.operations.size()) return false;
+    const kv_operation& what = refused.operations[each.operation];
+    if (each.reason == event::refusal::invalid_session) return !parts_.members.find(what.session);
+    return is_conflict(each) && what.verb != kv_verb::get && !number_in(what.key, parts_.keys.entries);
+  });
+}
+
 void write_outcome::refused(transaction txn, const refusals& all) {
   parts_.write.refused();
+  if (must_show_change(txn, all))
+    parts_.read_back.refused(ctx_.last_request());
+  else
+    parts_.read_back.forget();
   if (!txn.returned.empty()) return return_refused(std::move(txn), all);
   const cause why = cause_of(txn, all);
   parts_.duty.refused(why.by_grantee, why.is_outrun);

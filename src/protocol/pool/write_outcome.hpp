@@ -40,6 +40,7 @@ private:
 
   void return_refused(transaction txn, const refusals& all);
   cause cause_of(const transaction& txn, const refusals& all) const;
+  bool must_show_change(const transaction& refused, const refusals& all) const;
   void mark_view(const transaction& refused, const cause& why);
   void answer_refusals(const std::vector<kv_operation>& operations, const refusals& all);
   bool may_be_filtered(const snapshot& seen) const;

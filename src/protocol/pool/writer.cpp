@@ -35,7 +35,8 @@ private:
   bool must_read_before_writing();
   void write_from_view();
   bool may_write() {
-    return ctx_.ask([&](moment& at) { return parts_.write.is_due(at); });
+    return ctx_.due_or_wake(parts_.read_back.retry_at()) &&
+           ctx_.ask([&](moment& at) { return parts_.write.is_due(at); });
   }
   bool any_overdue() {
     return !ctx_.ask([&](moment& at) { return taking_.overdue(at, parts_); }).empty();
@@ -360,6 +361,7 @@ void writer::step::send(const moves& what, const grant_plan& next, bool writes_r
   }
   for (const auto& [session, text] : txn.inserted) parts_.members.find(session)->text = text;
   taking_.tried(txn);
+  parts_.read_back.sent(txn);
   parts_.write.send(ctx_, std::move(txn));
 }
 

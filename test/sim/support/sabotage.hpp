@@ -196,7 +196,7 @@ inline constexpr seeded_bug_info seeded_bugs[] = {
     {seeded_bug::revoke_lost, "revoke_lost", "nobody is told that an operator wants its slot", guarantee::orders},
     {seeded_bug::order_unguarded, "order_unguarded",
      "an order is written over what has happened since the operator looked",
-     broken_guarantees(guarantee::backing, guarantee::order, guarantee::orders)},
+     broken_guarantees(guarantee::record, guarantee::backing, guarantee::order, guarantee::orders)},
     // Two guarantees: a guard accepts the entry, which stays. If a process believes in the slot, it is not backed.
     {seeded_bug::shrink_takes_slots, "shrink_takes_slots", "a lower limit takes slots away from those who hold",
      broken_guarantees(guarantee::guards, guarantee::backing)},

@@ -22,6 +22,7 @@ const std::vector<world::accident> world::accidents{
     {&world_options::residents_die_at_once, "residents that die at once", nullptr, false, false},
     {&world_options::residents_elsewhere, "residents on another node", nullptr, false, false},
     {&world_options::hasty_user, "a hasty user", nullptr, false, false},
+    {&world_options::hidden_writes, "hidden writes", &world::hide_writes, true, true},
 };
 
 void world::again_later(void (world::*accident)()) {
@@ -178,6 +179,38 @@ void world::change_load() {
   p->users = static_cast<int>(random_.below(2 * static_cast<std::uint64_t>(options_.users) + 1));
   say([&] { return name(*p) + ": has " + std::to_string(p->users) + " users"; });
   for (int user = before; user < p->users; ++user) again(*p, user);
+}
+
+/// Reads show a process what was there at the beginning, or nothing, and say that it is the present state. A proxy
+/// keeps replies, or Consul changes the names of keys in URLs, as 1.12.0 does to a '%'. Writes are carried out, and
+/// what a transaction reads is true.
+void world::hide_writes() {
+  again_later(&world::hide_writes);
+  process* const p = some_process();
+  if (!p || p->watching || now() < p->hidden_until) return;
+  const duration rest = faults_end_ - now();
+  const duration length = random_.chance(30) ? rest : std::min<duration>(random_.between(0s, 2 * options_.ttl), rest);
+  shade(*p, length, "is not shown what was written");
+  p->hidden_since = now();
+  p->hidden_until = now() + length;
+  p->shown.clear();
+  if (random_.chance(50)) p->shown = consul_.list(world_prefix);
+  // Or every other read is answered by another Consul, which has a lock key of its own.
+  p->by_turns = random_.chance(30);
+  if (p->by_turns) {
+    kv_entry other;
+    other.key = world_lock_key;
+    other.flags = mutex_flags;
+    if (!options_.mutex) {
+      lock_record record;
+      record.limit = options_.limit;
+      other.value = format(record);
+      other.flags = semaphore_flags;
+    }
+    other.create_index = other.modify_index = 1'000'000'007;
+    p->shown = {std::move(other)};
+  }
+  in(length, [this, p] { fail_watches(p, 20ms); });
 }
 
 /// Consul ends all sessions at once, and notifies nobody. Holders believe in their slots until their leases are over. A

@@ -66,12 +66,13 @@ void world::check_withheld() {
 }
 
 /// A user that still acts on a lost slot counts as a holder until Consul itself ends the session. If the process
-/// destroys the session before that, the user counts on. Only a process that closes may destroy it.
+/// destroys the session before that, the user counts on. Only a process that closes may destroy it, or a process whose
+/// reads hide the entry of the session.
 void world::check_bodies() {
   for (const auto& p : processes_)
     std::erase_if(p->bodies, [&](const auto& each) {
       const auto& [sessions, until] = each.second;
-      const bool over = now() >= until || referee_.excused(now()) ||
+      const bool over = now() >= until || referee_.excused(now()) || is_hidden_from(*p) ||
                         std::any_of(sessions.begin(), sessions.end(), [&](const std::string& session) {
                           if (is_forgotten(session)) return true;  // it has ended before its time
                           return !consul_.has_session(session) && (p->closing || !given_up_.contains(session));
@@ -192,7 +193,8 @@ void world::check_backing() {
       p->unbacked_since = never;
     else if (p->unbacked_since == never)
       p->unbacked_since = now();
-    if (!backed && !is_excused())
+    // A read that hides a pending write of the process may mislead it about the outcome.
+    if (!backed && !is_excused() && !is_hidden_from(*p))
       object(guarantee::backing, name(*p) + " believes in " + std::to_string(believed) + ", the record names " +
                                      std::to_string(named) + " of it");
     if (p->unbacked_since != never && now() - p->unbacked_since > 1s)
@@ -250,7 +252,7 @@ bool world::is_excused(const process& p, slot_id slot) const {
 /// True if news from Consul reaches the process slowly or not at all.
 bool world::is_disturbed(const process& p) const {
   return p.paused || p.deaf || now() < p.cut_off_until || now() < p.refused_until || now() < p.errors_until ||
-         now() < no_leader_until_ || (faults() && options_.request_faults != 0);
+         now() < p.hidden_until || now() < no_leader_until_ || (faults() && options_.request_faults != 0);
 }
 
 /// G6: a contender that is granted has waited longest, of those whose processes still want a slot. A contender that
@@ -428,11 +430,23 @@ void world::note_request(process& p) {
   p.sent.push_back(now());
   forget_old(p.sent, now());
   forget_old(events_, now());
+  // If nothing is shown, each slot that is asked for costs a session in each round.
+  std::size_t wanted = 0;
+  for (const auto& [ticket, asked] : p.requests) wanted += asked.count;
+  const bool is_hidden = is_hidden_from(p);
+  const std::size_t of_slots = is_hidden ? 12 * wanted : 0;
   const std::size_t alone = options_.request_bytes != 0 ? 400 : 100;  // where each has dozens of sessions
   // The pool starts new watches for each slot of a hasty user and cancels those of the slot before. A cancelled watch
   // is a request without an event.
   const std::size_t of_events = has_hasty_user(p) ? events_.size() : events_.size() / 2;
-  if (p.sent.size() > alone + of_events) object(guarantee::cost, name(p) + " sends requests in a circle");
+  if (p.sent.size() > alone + of_events + of_slots) object(guarantee::cost, name(p) + " sends requests in a circle");
+  // The answers of the reads stay the same. So requests that follow from them become rare. Where every other read shows
+  // what is there, the pauses begin anew.
+  forget_old(p.wishes, now());
+  const std::size_t rare = (p.by_turns ? 60 + 14 * wanted : 80 + 3 * wanted) + 5 * p.wishes.size();
+  const bool is_long_hidden = now() > p.hidden_since + 3s && now() < p.hidden_until;
+  if (is_long_hidden && options_.request_bytes == 0 && p.sent.size() > rare)
+    object(guarantee::cost, name(p) + " sends " + std::to_string(p.sent.size()) + " requests a second for one state");
 }
 
 /// G7: while nothing happens, no process reads everything again and again.

@@ -123,7 +123,7 @@ void world::ask_who_leads(process& p) {
   if (!p.alive || its.asks) return;
   note_office();
   its.asks = true;
-  observer::question next = its.core.ask();
+  observer::question next = its.core.ask(p.clock.local(now()));
   its.index = next.index;
   testing::subject what{testing::subject::kind::key, std::string(world_lock_key)};
   if (next.session.empty()) {

@@ -128,11 +128,18 @@ private:
     time_point ill_until{};           ///< until then the health check of its agent's node fails
     time_point errors_until{};        ///< until then all its requests fail with `answered_with`
     error_code answered_with{};
+    time_point hidden_since{}, hidden_until{};  ///< in this time its reads show `shown`, and not what is there
+    time_point misled_until{};                  ///< the last of their answers comes then
+    std::vector<kv_entry> shown{};
+    bool by_turns = false;  ///< only every other read shows that
+    mutable bool turn = false;
+    time_point distrusts_until{};       ///< it has said that several Consuls answer
     time_point unbacked_since = never;  ///< since when Consul's state has not backed a belief of it
     time_point untold_since = never;    ///< since when it has owed a user the news of a revocation
     time_point clear_since = never;     ///< since when nothing has kept it from hearing what happens in Consul
     std::set<slot_id> revoked{};        ///< slots whose users it has notified of a revocation
     std::deque<time_point> sent{};      ///< the times of its requests in the last second
+    std::deque<time_point> wishes{};    ///< the times of its users' requests and releases in the last second
     std::deque<time_point> reads{};     ///< the times of those that read everything and do not block
     std::deque<time_point> written{};   ///< the times of its transactions in the last second
     /// The times and sizes (bytes) of the replies to its reads in the last second.
@@ -228,7 +235,9 @@ private:
   bool calm() const { return now() >= calm_; }
   bool settled() const { return now() >= settled_; }
   /// True if a slot that nobody holds may be kept from waiters for as long as somebody may believe in it.
-  bool keeps_slots_of_the_lost() const { return options_.health_checks || options_.operators || options_.locks != 0; }
+  bool keeps_slots_of_the_lost() const {
+    return options_.health_checks || options_.operators || options_.locks != 0 || options_.hidden_writes;
+  }
 
   // world_users.cpp
   void again(process& p, int user);
@@ -297,6 +306,7 @@ private:
   void answer_watches();
   void answer_watch(std::size_t i);
   core_event answer_to(const watch& w) const;
+  void hide(const process& from, core_event& answer, std::string_view name) const;
   static core_event failure_of(request_id id, const testing::subject& what,
                                const error_code& why = make_error_code(error::timed_out));
   std::optional<std::size_t> find_watch(const process& p, request_id id) const;
@@ -318,6 +328,7 @@ private:
   void restart_agent();
   void fail_over();
   void change_load();
+  void hide_writes();
   void deregister();
   void fail_health_check();
   std::string node_of(const process& p) const;
@@ -392,6 +403,10 @@ private:
   void check_bodies();
   void check_told();
   bool is_disturbed(const process& p) const;
+  /// True if an answer that hides something may still be on its way.
+  bool is_hidden_from(const process& p) const {
+    return now() <= std::max(p.hidden_until + latency_max(p), p.misled_until);
+  }
   void check_use();
   bool waits_behind_a_wide_request(const process& of, std::size_t free) const;
   void check_all_are_granted();

@@ -242,8 +242,9 @@ void world::look_at_key(process& p, std::function<void(event::key_watched)> then
   note_request(p);
   const fate f = draw_fate(p);
   in(f.there, [this, &p, f, then = std::move(then)] {
-    const event::key_watched seen = consul_.key_seen(0, world_lock_key);
-    in(f.back, [this, &p, f, seen, then] {
+    core_event answer = consul_.key_seen(0, world_lock_key);
+    hide(p, answer, world_lock_key);
+    in(f.back, [this, &p, f, seen = std::get<event::key_watched>(answer), then] {
       const bool heard = f.applied && is_answered(p, f);
       when_running(p, [seen = heard ? seen : event::key_watched{0, {}, failed(why_not(f))}, then] { then(seen); });
     });
@@ -365,12 +366,29 @@ core_event world::failure_of(request_id id, const testing::subject& what, const 
 }
 
 core_event world::answer_to(const watch& w) const {
+  core_event answer = consul_.listed(w.id, w.what.name);
   if (w.what.what == testing::subject::kind::key) {
     event::key_watched seen = consul_.key_seen(w.id, w.what.name);
     seen.wait = w.wait;
-    return seen;
+    answer = std::move(seen);
   }
-  return consul_.listed(w.id, w.what.name);
+  hide(*w.owner, answer, w.what.name);
+  return answer;
+}
+
+void world::hide(const process& from, core_event& answer, std::string_view name) const {
+  if (now() >= from.hidden_until) return;
+  if (from.by_turns && (from.turn = !from.turn)) return;
+  if (auto* const key = std::get_if<event::key_watched>(&answer)) {
+    const auto its =
+        std::find_if(from.shown.begin(), from.shown.end(), [&](const kv_entry& each) { return each.key == name; });
+    key->pair.reset();
+    if (its != from.shown.end()) key->pair = *its;
+  } else if (auto* const all = std::get_if<event::prefix_listed>(&answer)) {
+    all->listing.clear();
+    for (const kv_entry& each : from.shown)
+      if (each.key.starts_with(name)) all->listing.push_back(each);
+  }
 }
 
 void world::answer_watches() {
@@ -396,6 +414,7 @@ void world::answer_watch(std::size_t i) {
   const bool answered = w.answered || !faults();  // it may have been sent long ago, when there were faults
   core_event e = answered ? answer_to(w) : failure_of(w.id, w.what, w.why);
   if (!w.owner->watching) note_answer(*w.owner, e);
+  if (now() < w.owner->hidden_until) w.owner->misled_until = std::max(w.owner->misled_until, now() + w.back);
   in(w.back, [this, owner = w.owner, e = std::move(e)] { deliver(*owner, e); });
   end_watch(i);
 }

@@ -61,6 +61,8 @@ world_options usual(std::uint64_t seed) {
   if (o.health_checks) o.lock_delay = o.ttl;  // as the options derive it
   o.without_node_rule = static_cast<int>(random.below(4));
   o.run_directory = dice(seed * 41).chance(50);
+  o.hidden_writes = dice(seed * 43).chance(8);
+  if (o.hidden_writes && !o.pauses) o.faults_last = 8s;  // long enough for the longest pause between two requests
   return o;
 }
 
@@ -211,7 +213,7 @@ world_options world_options::a_long_day(std::uint64_t seed) {
   o.watch_wait = 10s;
   o.hold_max = 24h;
   o.faults_last = 24h;
-  o.deregistrations = o.health_checks = false;
+  o.deregistrations = o.health_checks = o.hidden_writes = false;
   o.lock_delay = 0s;
   o.request_bytes = 0;
   o.far_latency_max = o.agent_wait_max = 0s;

@@ -63,6 +63,8 @@ struct world_options {
   bool deregistrations = false;  ///< operators remove the node of all sessions from the catalog
   /// Sessions depend on the health check of their process's own node, which fails at times.
   bool health_checks = false;
+  /// Reads show a process a state from before, or no keys, with the index of now.
+  bool hidden_writes = false;
   bool load_changes = false;  ///< the number of users changes
   /// Administrators close, open, resize, revoke, evict, sweep and destroy; the processes use the recorded limit.
   int administrators = 0;

@@ -147,9 +147,12 @@ void world::perform(process& p, action::grant& a) {
     told_.picture->holds(name(p), number(a.slot), now().time_since_epoch(), "token " + a.token.to_string());
     told_.picture->lease(name(p), number(a.slot), deadline.time_since_epoch());
   }
+  if (now() < p.distrusts_until)
+    object(guarantee::limit, name(p) + " takes a slot though several Consuls answer in turn");
   const auto entries = p.pool->entries_of(a.slot);  // empty if the slot is already lost
   for (const protocol::core::entry& each : entries) p.held_by[a.slot].push_back(each.session);
-  referee_.granted(p.number, a.ticket, a.slot, asked.count, a.token, now(), deadline, is_excused(p, a.slot));
+  referee_.granted(p.number, a.ticket, a.slot, asked.count, a.token, now(), deadline,
+                   is_excused(p, a.slot) || is_hidden_from(p));
   p.leases[a.slot] = a.deadline;
   for (const protocol::core::entry& each : entries)
     if (look().record.names(each.session)) p.guards.push_back(each);
@@ -207,7 +210,10 @@ void world::perform(process& p, action::fail& a) {
   // The set does not ask for a lock that its own lost session may still have, until that session ends. The session
   // lasts as long as its users go on.
   const bool keeps_itself = options_.locks != 0 && !p.lost.empty() && a.error.code == error::timed_out;
-  if (!cancelled && !too_many && !keeps_itself && !away_twice && !deregistered && !p.closing &&
+  // A lock that was shown wrong answers takes no slots for a while.
+  const bool distrusts = a.error.code == error::not_consul && p.hidden_until != time_point() &&
+                         now() < p.hidden_until + std::max<duration>(options_.ttl, 10s) + latency_max(p);
+  if (!cancelled && !distrusts && !too_many && !keeps_itself && !away_twice && !deregistered && !p.closing &&
       (calm() || nothing_wrong))
     object(guarantee::answers, "an acquire failed though nothing was wrong: " + a.error.details.to_string());
   answer(p, a.ticket);
@@ -241,7 +247,7 @@ void world::perform(process& p, action::lose& a) {
     return consul_.has_session(session) && look().find(session);
   };
   const auto held_by = p.held_by.find(a.slot);
-  if (a.reason == loss_reason::session_invalidated && options_.locks == 0 && !is_excused() &&
+  if (a.reason == loss_reason::session_invalidated && options_.locks == 0 && !is_excused() && !is_hidden_from(p) &&
       held_by != p.held_by.end() && std::all_of(held_by->second.begin(), held_by->second.end(), lives))
     object(guarantee::losses, name(p) + " takes its session for ended, which lives");
   if (options_.locks != 0 && a.reason == loss_reason::removed && !options_.operators)
@@ -281,6 +287,8 @@ void world::perform(process& p, action::closed& a) {
 }
 
 void world::perform(process& p, action::note& a) {
+  if (a.kind == log_kind::answers_contradict && a.cause.find("several Consuls") != std::string::npos)
+    p.distrusts_until = now() + options_.ttl * 8 / 10;  // its clock may be fast
   say([&] {
     return name(p) + ": note: " + std::string(to_string(a.kind)) + " " + a.key + " " + a.session + " " + a.cause;
   });
