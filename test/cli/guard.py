@@ -324,11 +324,22 @@ class Terminal:
     def type(self, text):
         os.write(self.terminal, text.encode())
 
+    def wait_until_it_runs(self):
+        """Returns when the command runs and has the terminal, whose keys then signal the command."""
+        command = int(self.lines.until(r"started (\d+)", keep=True)[1])
+        self.lines.until("runs")
+        end = time.monotonic() + DEADLINE
+        while os.tcgetpgrp(self.terminal) != command:
+            expect(time.monotonic() < end, f"group {os.tcgetpgrp(self.terminal)} has the terminal, not {command}")
+            time.sleep(0.01)
+
     def __enter__(self):
         return self
 
     def __exit__(self, kind, *_):
         try:
+            if kind is Failure:
+                print(f"group {os.tcgetpgrp(self.terminal)} has the terminal")
             if kind is None:
                 self.type("exit\n")
                 expect(select.select([self.left], [], [], DEADLINE)[0], f"processes are left: {self.lines.seen}")
@@ -353,7 +364,7 @@ SLEEPS = """import time; print("runs"); time.sleep(1000)"""
 def ctrl_c_ends_the_command():
     with Terminal() as shell:
         shell.type(job(SLEEPS) + "; echo back\n")
-        shell.lines.until("runs")
+        shell.wait_until_it_runs()
         shell.type("\x03")
         shell.lines.until(r"(\^C)?exited \d+")
         shell.lines.until("ended")
@@ -382,7 +393,7 @@ def a_script_reads_the_terminal_afterwards():
 def ctrl_z_and_fg():
     with Terminal() as shell:
         shell.type(job(READS) + "\n")
-        shell.lines.until("runs")
+        shell.wait_until_it_runs()
         shell.type("\x1a")
         shell.lines.until(rf"(\^Z)?stopped {int(signal.SIGTSTP)}")
         shell.lines.until(r"(\^Z)?\[1\]\+ +Stopped.*")
@@ -397,7 +408,7 @@ def ctrl_z_and_fg():
 def ctrl_z_and_bg():
     with Terminal() as shell:
         shell.type(job("""import time; print("runs"); time.sleep(1); print("over")""") + "\n")
-        shell.lines.until("runs")
+        shell.wait_until_it_runs()
         shell.type("\x1a")
         shell.lines.until(rf"(\^Z)?stopped {int(signal.SIGTSTP)}")
         shell.lines.until(r"\[1\]\+ +Stopped.*")
