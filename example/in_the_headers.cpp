@@ -101,6 +101,14 @@ asio::awaitable<void> lead(holdfast::consul::client consul) {
 }
 // } readme
 
+// readme alive {
+holdfast::election_options watched_leader(asio::any_io_executor work) {
+  holdfast::election_options options{.key = "service/leader"};
+  options.tuning.alive = holdfast::alive_check{.executor = std::move(work), .within = std::chrono::seconds(30)};
+  return options;
+}
+// } readme
+
 // readme observer {
 asio::awaitable<void> follow(holdfast::consul::client consul) {
   holdfast::election_observer observer(consul, "service/leader");
@@ -168,7 +176,7 @@ asio::awaitable<void> run_all(holdfast::consul::client consul) {
   const std::vector<std::string> users{"ann", "bob"};
   co_await one_of_each(consul, users);
   co_await count(consul);
-  holdfast::election candidate(consul, {.key = "service/leader"});
+  holdfast::election candidate(consul, watched_leader(consul.get_executor()));
   {
     holdfast::leadership term = co_await candidate.campaign("me");
     co_await follow(consul);

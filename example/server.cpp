@@ -4,9 +4,9 @@
 // An HTTP server whose expensive handler is limited in the whole cluster. However many of these servers run, they
 // process at most `--limit` requests at any time.
 //
-//   GET /work     Holds a slot during the work. Replies 200 with the slot's fencing token, or 503 with Retry-After.
-//                 503 means that no slot was free in time, that the acquire failed (as when Consul cannot be reached),
-//                 or that the slot was lost.
+//   GET /work     Holds a slot during the work. Replies 200 with the slot's fencing token. If no slot was free in time,
+//                 it replies 429 with Retry-After. If the acquire failed (as when Consul cannot be reached), or if the
+//                 slot was lost, it replies 503.
 //   GET /status   Replies with the statistics of this server's semaphore.
 //   GET /metrics  Replies with these statistics and those of the client, for Prometheus.
 //
@@ -60,7 +60,7 @@ struct options {
 response reply(http::status status, std::string text) {
   response r{status, 11};
   r.set(http::field::content_type, "text/plain");
-  if (status == http::status::service_unavailable) r.set(http::field::retry_after, "1");
+  if (status == http::status::too_many_requests) r.set(http::field::retry_after, "1");
   r.keep_alive(false);  // one request for each connection keeps this example short
   r.body() = std::move(text) + "\n";
   r.prepare_payload();
@@ -144,7 +144,7 @@ private:
     auto [failed, slot] = co_await semaphore_.try_acquire_for(std::chrono::milliseconds(options_.wait_ms), acquire,
                                                               asio::as_tuple(asio::use_awaitable));
     if (failed) co_return reply(http::status::service_unavailable, why.to_string());
-    if (!slot) co_return reply(http::status::service_unavailable, "all slots are taken");
+    if (!slot) co_return reply(http::status::too_many_requests, "all slots are taken");
 
     // Do the work, and stop if the slot is lost, because another request may hold it then.
     asio::steady_timer work(acceptor_.get_executor(), std::chrono::milliseconds(options_.work_ms));
@@ -193,7 +193,7 @@ Try it: for i in 1 2 3 4 5 6; do curl -s http://127.0.0.1:8080/work & done; wait
   --address IP     to listen on (127.0.0.1)
   --port N         to listen on (8080; 0: any that is free)
   --limit N        requests at work in the whole cluster (4); the same for all servers
-  --wait-ms N      how long a request waits for a slot before it is told 503 (1000)
+  --wait-ms N      how long a request waits for a slot before it is told 429 (1000)
   --work-ms N      how long the work takes (500)
   --prefix KEY     where the semaphore is in Consul (server/example)
 )";

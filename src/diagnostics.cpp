@@ -23,6 +23,8 @@ std::string diagnostics::to_string() const {
     line += "; " + std::to_string(queue->held) + (queue->held == 1 ? " slot is" : " slots are") +
             " held, the first by " + first.session + (first.description.empty() ? "" : " (" + first.description + ")");
     if (first.age) line += ", which joined " + std::to_string(first.age->count()) + " s ago";
+    if (queue->held_here != 0)
+      line += "; " + std::to_string(queue->held_here) + " of them by this object itself: does that holder wait here?";
     if (queue->place) line += "; this process has place " + std::to_string(*queue->place) + " in the queue";
   }
   if (!server_message.empty()) line += "; the server said: " + server_message;

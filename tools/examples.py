@@ -163,10 +163,10 @@ def server(folder):
         expect(url, f"no address in: {line}")
         replies = get_at_once(url[0] + "/work", 4)
         print(*(f"{status} {text}" for status, _, text in replies))
-        expect(sorted(status for status, _, _ in replies) == [200, 200, 503, 503], "two of four should have had a slot")
+        expect(sorted(status for status, _, _ in replies) == [200, 200, 429, 429], "two of four should have had a slot")
         for status, headers, text in replies:
             expect_lines(text, r"fencing token \d+\.\d+" if status == 200 else "all slots are taken")
-            expect((headers["Retry-After"] == "1") == (status == 503), "Retry-After comes with 503 only")
+            expect((headers["Retry-After"] == "1") == (status == 429), "Retry-After comes with 429 only")
         _, _, text = get(url[0] + "/status")
         expect_lines(text, "limit 2, held here 0, .*granted 2")
         _, headers, text = get(url[0] + "/metrics")
@@ -225,7 +225,7 @@ def tutorial(folder):
     with running([folder / "tutorial_server"], environment) as process:
         url = re.search(r"http://[\d.:]+", process.stdout.readline())[0]
         statuses = [status for status, _, _ in get_at_once(url, 6)]
-        expect(set(statuses) == {200, 503}, "some requests have a slot, and some have none")
+        expect(set(statuses) == {200, 429}, "some requests have a slot, and some have none")
         expect(2 <= statuses.count(200) <= 4, "two slots, and time for two turns at most")
         process.terminate()
         expect(process.wait() == 0, "a signal is the normal end")

@@ -22,9 +22,14 @@ using response = http::response<http::string_body>;
 // readme work {
 asio::awaitable<response> work(holdfast::semaphore& sem) {
   response reply(http::status::ok, 11);
-  holdfast::slot slot = co_await sem.try_acquire_for(1s);
-  if (!slot) {
+  auto [failed, slot] = co_await sem.try_acquire_for(1s, asio::as_tuple(asio::use_awaitable));
+  if (failed) {  // for example, Consul does not answer
     reply.result(http::status::service_unavailable);
+    reply.body() = failed.message() + "\n";
+    co_return reply;
+  }
+  if (!slot) {  // others have held all slots for a second
+    reply.result(http::status::too_many_requests);
     reply.set(http::field::retry_after, "1");
     co_return reply;
   }

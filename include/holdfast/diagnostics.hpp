@@ -39,6 +39,9 @@ struct diagnostics {
     std::optional<std::uint64_t> place{};
     std::uint64_t before = 0;  ///< acquires and contenders that were to be served before this acquire when it began
     std::uint64_t held = 0;    ///< slots that are held
+    /// Slots among them that users of this object hold. If one of these users waits for the acquire, it waits for
+    /// itself.
+    std::uint64_t held_here = 0;
     /// At most 10 of the holders, in the order in which they joined. Empty if the acquire got a slot.
     std::vector<holder> holders{};
     /// The wait that was expected when the acquire began. Empty if too few holds were seen before.

@@ -67,7 +67,7 @@ enum class error {
   reply_too_large,  ///< the reply exceeds `config::reply_bytes_max` or the available memory
 
   // The request certainly had no effect.
-  would_be_late,  ///< the acquire would be granted too late, or was not granted in time (`acquire_options::deadline`)
+  would_be_late,  ///< the acquire would be granted too late, or no slot was free in time (`acquire_options::deadline`)
 
   // The outcome is unknown.
   /// Something other than Consul answered, for example a load balancer, an ingress or a login page. Or a proxy changed

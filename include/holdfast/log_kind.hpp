@@ -28,6 +28,8 @@ enum class log_kind {
   tls_not_verified,       ///< TLS does not verify the server: its address. Reported once for each client
   broker_alarm,           ///< RabbitMQ has an alarm, and takes no messages: empty
   broker_alarm_over,      ///< RabbitMQ takes messages again: empty
+  application_silent,     ///< the application does not answer (`tuning::alive`): its lock
+  application_answers,    ///< the application answers again: its lock
 };
 
 /// The name of the enumerator: "slot_lost".
@@ -69,6 +71,10 @@ constexpr std::string_view to_string(log_kind kind) noexcept {
       return "broker_alarm";
     case log_kind::broker_alarm_over:
       return "broker_alarm_over";
+    case log_kind::application_silent:
+      return "application_silent";
+    case log_kind::application_answers:
+      return "application_answers";
   }
   return "unknown";
 }

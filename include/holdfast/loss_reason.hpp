@@ -30,6 +30,9 @@ enum class loss_reason {
   /// may take the slot back from now on, or has done so already. This reason is also reported if the entry vanishes,
   /// the lease expires or the watch fails before the acceptance.
   not_accepted,
+  /// The application has not answered for `alive_check::within`, so the lease was not renewed (`tuning::alive`). Others
+  /// may get the slot from now on.
+  application_silent,
 };
 
 constexpr std::string_view to_string(loss_reason reason) noexcept {
@@ -48,6 +51,8 @@ constexpr std::string_view to_string(loss_reason reason) noexcept {
       return "not_accepted";
     case loss_reason::closed:
       return "closed";
+    case loss_reason::application_silent:
+      return "application_silent";
   }
   return "unknown";
 }

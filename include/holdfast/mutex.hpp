@@ -123,8 +123,8 @@ public:
   auto try_lock(operation_options options, Token&& token = {}) {
     return initiate<held_mutex>(detail::once(options), std::forward<Token>(token));
   }
-  /// Locks the mutex, but waits for at most `duration`. Completes with an empty handle if the mutex was not granted in
-  /// that time.
+  /// Locks the mutex, but waits for at most `duration`. Completes with an empty handle if the mutex was not free in
+  /// that time, and fails if Consul has not answered by then.
   template <detail::slot_token<held_mutex> Token = throwing_t>
   auto try_lock_for(std::chrono::nanoseconds duration, Token&& token = {}) {
     return initiate<held_mutex>(detail::within(duration, operation_options()), std::forward<Token>(token));
@@ -144,8 +144,8 @@ public:
 /// Lifetimes: the handle may be destroyed before the operation completes.
 template <class Token = throwing_t>
 auto sequencer_of(const held_mutex& held, Token&& token = {}) {
-  return detail::begin_operation<sequencer>(
-      detail::slot_impl_of(held), detail::calling<detail::start_sequencer>(), std::forward<Token>(token));
+  return detail::begin_operation<sequencer>(detail::slot_impl_of(held), detail::calling<detail::start_sequencer>(),
+                                            std::forward<Token>(token));
 }
 
 /// Asks Consul whether the hold that `claimed` identifies still lasts. Use it in a process that receives requests from

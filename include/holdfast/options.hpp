@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <holdfast/alive_check.hpp>
 #include <holdfast/diagnostics.hpp>
 #include <holdfast/log_event.hpp>
 #include <holdfast/session_defaults.hpp>
@@ -48,6 +49,9 @@ struct tuning {
   std::optional<std::chrono::milliseconds> give_up_after{};
   /// Timeout of one request, 1 ms to 10 min. Default: a third of the TTL, at most 5 s.
   std::optional<std::chrono::milliseconds> request_timeout{};
+
+  /// Lets the lock go if the application hangs. Default: nothing is asked.
+  std::optional<alive_check> alive{};
 
   // Not for elections:
   /// How long an unused session is kept for the next acquire. During this time it also keeps the execution context
@@ -220,9 +224,10 @@ struct acquire_options {
   /// Filled in on failure, and partly if the acquire has waited (`diagnostics::queue`). Must outlive the operation.
   diagnostics* diag = nullptr;
   /// The time after which the caller does not need a slot. The acquire fails with error::would_be_late at this time. It
-  /// fails at once if the hold times that this object has seen say that its turn would come later. While fewer than 20
-  /// holds were seen, it does not fail early. The estimate assumes that other processes hold slots for about as long as
-  /// this one.
+  /// fails at once, without a request, if the time has passed already. It also fails at once if the hold times that
+  /// this object has seen say that its turn would come later. While fewer than 20 holds were seen, it does not fail
+  /// early. The estimate assumes that other processes hold slots for about as long as this one. If Consul has not
+  /// answered, the acquire fails with an error that equals condition::unavailable instead.
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   const void* trace_parent = nullptr;  ///< the tracer gets it; see `span_start::parent`
 };

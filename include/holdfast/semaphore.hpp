@@ -55,6 +55,9 @@ namespace holdfast {
 ///   `semaphore_options::use_recorded_limit`, a count over the limit is reported when the acquire reaches the head of
 ///   the local queue, after a read of the record.
 /// - would_be_late is reported only with `acquire_options::deadline`: at that time, or at once.
+/// - Errors that are reported at `acquire_options::deadline`, or at the end of the time of `try_acquire_for`: all that
+///   equal `condition::unavailable`. They say that a request has failed or was not answered, so it is not known whether
+///   a slot was free.
 /// - Errors that are reported after `tuning::give_up_after`: all that equal `condition::unavailable`; missing_node;
 ///   transaction_conflict, if Consul refuses a write for an unknown reason; reply_too_large of a write. If the process
 ///   has a place in the cluster's queue, it keeps the place, and the acquire waits until the lease of the place's
@@ -141,8 +144,8 @@ public:
     return initiate<slot>(detail::once(options), std::forward<Token>(token));
   }
 
-  /// Acquires one slot, but waits for at most `duration`. Completes with an empty slot if none was granted in that
-  /// time. With a `duration` of zero it does the same as `try_acquire`.
+  /// Acquires one slot, but waits for at most `duration`. Completes with an empty slot if none was free in that time,
+  /// and fails if Consul has not answered by then. With a `duration` of zero it does the same as `try_acquire`.
   template <detail::slot_token<slot> Token = throwing_t>
   auto try_acquire_for(std::chrono::nanoseconds duration, Token&& token = {}) {
     return initiate<slot>(detail::within(duration, acquire_options()), std::forward<Token>(token));

@@ -37,7 +37,8 @@ HOLDFAST_EXPORT std::shared_ptr<slot_impl> slot_impl_of(const slot&) noexcept;
 /// you do, nobody else gets the slot, in this process or elsewhere. There are exceptions: Consul ends the session at
 /// the latest two TTLs after the last renewal, or after a later election of Consul's leader. If its node is removed,
 /// the session ends at once. An operator can take the slot away. `close` waits for `tuning::give_up_after` at most.
-/// After loss_reason::not_accepted another process can take the slot back.
+/// After loss_reason::not_accepted another process can take the slot back. loss_reason::application_silent is reported
+/// only with `tuning::alive`.
 ///
 /// The lock is advisory: nothing stops a paused process from acting after its lease has expired. Check `held` or
 /// `valid_for` before work that cannot be undone, and pass the `fencing_token` to the resource.

@@ -105,11 +105,17 @@ struct meaning {
 constexpr meaning meanings_of_run[] = {
     {"0", "The command ran. Its own status does not matter, unless a flag below says so."},
     {"1",
-     "The command did not run: wrong flags, no slot in time, no Consul, no such program. With --exit-status: 125."},
+     "The command did not run: wrong flags, no slot in time, no Consul, no such program. With --exit-status or "
+     "--once-per, all but wrong flags: one of 120, 121, 122 and 125."},
     {"2", "With --child-exit-code: the command failed."},
+    {"120", "With --once-per: the command did not run, because it has succeeded recently."},
+    {"121", "With --exit-status or --once-per: others held all slots for too long. The command did not run."},
+    {"122", "With --exit-status or --once-per: Consul could not be reached. The command did not run."},
+    {"123", "With --once-per: the command has succeeded, but this may not be recorded, so it may run again."},
     {"124", "The command was ended: the slot was lost, its session was not renewed in time, or the guard was killed."},
+    {"125", "With --exit-status or --once-per: the command did not run for another reason."},
     {"128+n", "Signal n came while the program waited. The command did not run."},
-    {"other", "With --exit-status: the status of the command, or 128+n if signal n has ended it."},
+    {"other", "With --exit-status or --once-per: the status of the command, or 128+n if signal n has ended it."},
 };
 constexpr meaning meanings_of_verify[] = {
     {"0", "The slot is held at this moment."},
@@ -118,7 +124,7 @@ constexpr meaning meanings_of_verify[] = {
 };
 constexpr meaning meanings_of_others[] = {
     {"0", "The command was carried out."},
-    {"1", "It failed, it was not confirmed, or (inspect) there is no semaphore."},
+    {"1", "It failed, it was not confirmed, or (inspect, explain) there is no such lock."},
 };
 
 boost::json::array described(const meaning* begin, const meaning* end) {
@@ -171,7 +177,8 @@ public:
     named(kind::top, "Show holders, queue and rates in the whole window, until Ctrl-C");
     named(kind::explain, "Tell why contenders wait, in sentences")
         ->add_option("session", operator_.session, "Only this contender, from inspect");
-    CLI::App* const list = app_.add_subcommand("list", "List the semaphores and mutexes below a folder");
+    CLI::App* const list =
+        app_.add_subcommand("list", "List the semaphores, mutexes, elections and mutex sets below a folder");
     list->add_option("folder", operator_.prefix, "The folder; all of Consul if it is missing");
     list->add_flag("--json", operator_.json, "Print JSON, one object a line");
     connection_.add_to(*list);
@@ -184,8 +191,8 @@ public:
     named(kind::open, "Grant slots again");
     named(kind::drain, "Close, and wait until no slot is held")
         ->add_option("--within", within_, "Give up after this time, for example 30s");
-    add_session(named(kind::revoke, "Ask the holder to release its slot"));
-    CLI::App* const evict = named(kind::evict, "Take the slot, or the place in the queue, away");
+    add_session(named(kind::revoke, "Ask the holder of a semaphore's slot to release it"));
+    CLI::App* const evict = named(kind::evict, "Take the lock, or the place in the queue, away: end its session");
     add_session(evict);
     add_yes(evict);
     named(kind::sweep, "Remove what dead processes have left");
@@ -246,6 +253,8 @@ private:
     run->add_flag("--child-exit-code", run_options_.child_exit_code, "Exit with 2 if the command fails");
     run->add_flag("--verbose", run_options_.verbose, "Report on stderr what happens");
     run->add_flag("--exit-status", run_options_.exit_status, "Exit with the command's own status");
+    run->add_option("--once-per", once_per_,
+                    "Do not run the command if it has succeeded within this time, for example 20h (with -n 1)");
     run->add_flag("--no-wait", run_options_.no_wait, "Give up at once if no slot is free");
     run->add_flag("--numbered", run_options_.numbered, "Ask for a numbered slot, in HOLDFAST_SLOT (with -n over 1)");
     run->add_option("--grace", grace_, "Time between SIGTERM and SIGKILL")->capture_default_str();
@@ -335,6 +344,11 @@ private:
       const auto timeout = parse_duration(timeout_);
       if (timeout.count() != 0) out.timeout = timeout;
     }
+    if (!once_per_.empty()) {
+      if (limit != 1 || is_on_rabbitmq) throw usage_error("--once-per needs -n 1, and Consul");
+      out.once_per = parse_duration(once_per_);
+      out.exit_status = true;
+    }
     out.grace = std::chrono::duration_cast<std::chrono::milliseconds>(parse_duration(grace_));
     out.ttl = std::chrono::duration_cast<std::chrono::milliseconds>(parse_duration(ttl_));
     if (is_on_rabbitmq) out.ttl = out.rabbitmq.lease;
@@ -353,7 +367,7 @@ private:
       out.arguments = {shell.empty() ? "/bin/sh" : shell, "-c", joined};
     }
     out.name = name_.empty() ? printable((out.elects ? "holdfast elect: '" : "holdfast run: '") +
-                                         joined.substr(0, 200) + "' at '" + out.prefix + "'")
+                                         joined.substr(0, 200) + "' at '" + out.prefix + "' by " + host_and_pid())
                              : name_;
     if (!is_on_rabbitmq) out.consul = connection_.config();
     status_ = cli::run(out);
@@ -361,7 +375,8 @@ private:
 
   CLI::App* add(operator_command::kind what, const char* help) {
     CLI::App* const command = app_.add_subcommand(std::string(to_string(what)), help);
-    command->add_option("prefix", operator_.prefix, "The prefix of the semaphore")->required();
+    command->add_option("prefix", operator_.prefix, "The prefix of the semaphore, or the key of another lock")
+        ->required();
     command->add_flag("--json", operator_.json, "Print JSON, one object a line");
     connection_.add_to(*command);
     command->callback([this, what] { start(what); });
@@ -445,7 +460,8 @@ private:
   export_options export_;
   operator_command operator_;
   run_arguments split_;
-  std::string limit_text_ = "1", name_, timeout_, monitor_retry_, grace_ = "5s", ttl_ = "15s", session_node_, within_;
+  std::string limit_text_ = "1", name_, timeout_, once_per_, monitor_retry_, grace_ = "5s", ttl_ = "15s", session_node_,
+              within_;
   bool shell_ = true;
   std::uint16_t port_ = 8500;
   int status_ = 0;

@@ -15,6 +15,8 @@ namespace {
 
 using maker_function = std::function<maker_state(const std::string&)>;
 
+using session_map = std::map<std::string, consul::session_info>;
+
 std::string called(const contender_status& each) {
   return each.session + (each.description.empty() ? "" : " (" + each.description + ")");
 }
@@ -23,14 +25,20 @@ std::string counted(std::size_t count, const std::string& thing) {
   return std::to_string(count) + " " + thing + (count == 1 ? "" : "s");
 }
 
-std::string about_holder(const contender_status& each, const std::map<std::string, consul::session_info>& sessions,
+/// "The mutex" or "a slot".
+std::string thing_of(const lock_status& now) {
+  return now.kind == lock_kind::semaphore ? "a slot" : now.kind == lock_kind::mutex ? "the mutex or leads" : "a lock";
+}
+
+std::string about_holder(const contender_status& each, const std::string& thing, const session_map& sessions,
                          const maker_function& maker) {
-  std::string text = called(each) + " holds a slot";
+  std::string text = called(each) + " holds " + thing;
   if (each.age) text += "; it joined " + shown(*each.age) + " ago";
   text += ". ";
   if (each.revoked) text += "An operator has asked for the slot. ";
   if (each.provisional) text += "It has not accepted the grant yet: if it is dead, the slot is taken back soon. ";
   const auto its = sessions.find(each.session);
+  if (its != sessions.end() && !its->second.name.empty()) text += "Its session is named '" + its->second.name + "'. ";
   const bool has_ttl = its != sessions.end() && its->second.ttl.count() != 0;
   const std::string ttl =
       has_ttl ? shown(std::chrono::ceil<std::chrono::seconds>(2 * its->second.ttl)) : std::string("an unknown time");
@@ -69,13 +77,24 @@ std::string about_waiter(const contender_status& each, std::size_t gone, bool is
 
 }  // namespace
 
-std::vector<std::string> explanation(const std::string& prefix, const semaphore_status& now, const std::string& session,
-                                     const std::map<std::string, consul::session_info>& sessions,
-                                     const maker_function& maker) {
+std::vector<std::string> explanation(const std::string& prefix, const lock_status& now, const std::string& session,
+                                     const session_map& sessions, const maker_function& maker) {
   std::vector<std::string> lines;
-  if (!now.exists) return {prefix + ": there is no semaphore and no mutex."};
-  lines.push_back(prefix + ": " + std::to_string(now.holders.size()) + " of " + counted(now.limit, "slot") + " held, " +
-                  std::to_string(now.queue.size()) + " waiting.");
+  if (!now.exists) return {prefix + ": there is no semaphore, mutex, election or mutex set."};
+  const std::string held = std::to_string(now.holders.size());
+  const std::string waiting = std::to_string(now.queue.size()) + " waiting";
+  switch (now.kind) {
+    case lock_kind::semaphore:
+      lines.push_back(prefix + ": " + held + " of " + counted(now.limit, "slot") + " held, " + waiting + ".");
+      break;
+    case lock_kind::mutex:
+      lines.push_back(prefix + ": a mutex or an election, " + (now.holders.empty() ? "not held, " : "held, ") +
+                      waiting + ".");
+      break;
+    case lock_kind::mutex_set:
+      lines.push_back(prefix + ": a mutex set, " + counted(now.holders.size(), "lock") + " held.");
+      break;
+  }
   if (now.closed) lines.emplace_back("An operator has closed it: nobody is granted a slot until `holdfast open`.");
   if (now.holders.size() > now.limit)
     lines.push_back("The limit was lowered: nobody is granted a slot until fewer than " + std::to_string(now.limit) +
@@ -90,7 +109,7 @@ std::vector<std::string> explanation(const std::string& prefix, const semaphore_
   const bool is_there = std::any_of(now.queue.begin(), now.queue.end(), is_asked_for) ||
                         std::any_of(now.holders.begin(), now.holders.end(), is_asked_for);
   if (!session.empty() && !is_there) lines.push_back(session + " neither holds nor waits.");
-  for (const contender_status& each : now.holders) lines.push_back(about_holder(each, sessions, maker));
+  for (const contender_status& each : now.holders) lines.push_back(about_holder(each, thing_of(now), sessions, maker));
   std::size_t gone = 0;
   for (const contender_status& each : now.queue) {
     const bool is_gone = maker(each.session) == maker_state::gone;
@@ -103,6 +122,11 @@ std::vector<std::string> explanation(const std::string& prefix, const semaphore_
     lines.push_back(counted(free, "slot") +
                     " free while somebody waits. This lasts for a moment. If it lasts longer, a "
                     "process at the head of the queue is dead or cannot reach Consul.");
+  if (!now.holders.empty() || !now.queue.empty())
+    lines.emplace_back(
+        "Coroutines and threads that wait inside of one of these processes are not seen here: the metrics of the "
+        "process "
+        "count them.");
   return lines;
 }
 

@@ -171,11 +171,11 @@ private:
     return std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>(is_usable ? 0.8 * seconds : 8));
   }
 
-  /// Reads a prefix, but only until `end`. Throws if that fails. A reading takes at most two requests.
+  /// Reads a prefix, but only until `end`. Throws if that fails. A reading takes at most three requests.
   asio::awaitable<semaphore_status> read(std::string prefix, clock::time_point end) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - clock::now());
     if (left < 2ms) throw std::runtime_error("not read, because Consul answered too slowly before");
-    co_return co_await read_status(consul_, std::move(prefix), left / 2);
+    co_return co_await read_status(consul_, std::move(prefix), left / 3);
   }
 
   /// Scrapes that overlap share one reading, so that the number of requests to Consul is bounded.

@@ -18,6 +18,7 @@
 #include <holdfast/holdfast.hpp>
 #include <iostream>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -26,6 +27,7 @@
 
 #include "cli/arguments.hpp"
 #include "cli/explain.hpp"
+#include "cli/last_success.hpp"
 #include "cli/status.hpp"
 #include "cli/terminal.hpp"
 #include "cli/top.hpp"
@@ -37,6 +39,18 @@ namespace {
 namespace asio = boost::asio;
 namespace json = boost::json;
 using kind = operator_command::kind;
+
+// Asks whether to go on. If stdin is no terminal, the answer is no.
+bool is_confirmed(const std::string& what) {
+  if (!is_terminal_stdin()) {
+    std::fprintf(stderr, "holdfast: this cannot be undone, and nobody can be asked: add --yes\n");
+    return false;
+  }
+  std::fprintf(stderr, "%s This cannot be undone. Go on? [y/N] ", printable(what).c_str());
+  std::string answer;
+  std::getline(std::cin, answer);
+  return answer == "y" || answer == "yes";
+}
 
 class operation {
 public:
@@ -83,6 +97,40 @@ private:
     co_await change(consul);
   }
 
+  // Ends the session, after a question that says whose it is.
+  asio::awaitable<void> evict(consul::client& consul, semaphore_administration& admin) {
+    const lock_status now = co_await read_status(consul, command_.prefix);
+    const auto info = co_await consul.session(command_.session);
+    bool is_there = false;
+    for (const auto* const each : {&now.holders, &now.queue})
+      for (const contender_status& one : *each) {
+        if (one.session != command_.session) continue;
+        is_there = true;
+        std::fprintf(stderr, "%s %s %s\n", printable(one.session).c_str(), one.place == 0 ? "holds" : "waits for",
+                     printable(command_.prefix + (one.description.empty() ? "" : ": " + one.description)).c_str());
+      }
+    if (info.value)
+      std::fprintf(stderr, "The session is named '%s'. All that it holds ends with it.\n",
+                   printable(info.value->name).c_str());
+    if (!command_.yes && !is_confirmed("Evict " + command_.session + ".")) {
+      status_ = status_refused;
+      co_return;
+    }
+    if (now.kind == lock_kind::semaphore) co_return co_await admin.evict(command_.session);
+    if (!is_there) throw boost::system::system_error(make_error_code(error::not_held));
+    co_await consul.destroy_session(command_.session);
+  }
+
+  // Only a semaphore's record has a place for the request.
+  asio::awaitable<void> revoke(consul::client& consul, semaphore_administration& admin) {
+    const lock_status now = co_await read_status(consul, command_.prefix);
+    if (now.exists && now.kind != lock_kind::semaphore)
+      throw usage_error(
+          "only the slot of a semaphore can be revoked, because the key of a mutex, of an election and of a "
+          "mutex set belongs to HashiCorp's clients, too. evict ends the session");
+    co_await admin.revoke(command_.session);
+  }
+
   // A command that is not carried out here fails.
   asio::awaitable<void> change(consul::client& consul) {
     administration_options which;
@@ -101,9 +149,9 @@ private:
         co_await admin.close();
         co_return co_await admin.wait_until_drained(command_.within.value_or(std::chrono::nanoseconds::max()));
       case kind::revoke:
-        co_return co_await admin.revoke(command_.session);
+        co_return co_await revoke(consul, admin);
       case kind::evict:
-        co_return co_await admin.evict(command_.session);
+        co_return co_await evict(consul, admin);
       case kind::sweep: {
         const swept what = co_await admin.sweep();
         if (command_.json)
@@ -131,7 +179,7 @@ private:
     throw usage_error("this command is only possible with --rabbitmq");
   }
 
-  void show(const semaphore_status& now) const {
+  void show(const lock_status& now) const {
     if (command_.json)
       std::printf("%s\n", json::serialize(to_json(command_.prefix, now)).c_str());
     else
@@ -152,16 +200,12 @@ private:
     }
   }
 
-  // Each key PREFIX/.lock below the folder.
   asio::awaitable<void> list(consul::client& consul) {
     const std::string folder = command_.prefix.empty() ? "" : command_.prefix + "/";
-    constexpr std::string_view end = "/.lock";
     const auto answer = co_await consul.keys(folder);
-    for (const std::string& key : answer.value) {
-      if (!key.ends_with(end)) continue;
-      const std::string prefix = key.substr(0, key.size() - end.size());
+    for (const std::string& prefix : places_of_locks(answer.value)) {
       try {
-        const semaphore_status now = co_await read_status(consul, prefix);
+        const lock_status now = co_await read_status(consul, prefix);
         if (!now.exists) continue;
         if (command_.json)
           std::printf("%s\n", json::serialize(to_json(prefix, now)).c_str());
@@ -175,7 +219,7 @@ private:
   }
 
   asio::awaitable<void> explain(consul::client& consul) {
-    const semaphore_status now = co_await read_status(consul, command_.prefix);
+    const lock_status now = co_await read_status(consul, command_.prefix);
     std::map<std::string, consul::session_info> sessions;
     for (const contender_status& each : now.holders) {
       try {
@@ -189,11 +233,14 @@ private:
     const auto maker = [](const std::string& session) { return maker_of(session); };
     for (const std::string& line : explanation(command_.prefix, now, command_.session, sessions, maker))
       std::printf("%s\n", printable(line).c_str());
+    const auto success = co_await consul.get(key_of_last_success(command_.prefix));
+    const auto record = success.value ? parse_last_success(success.value->value) : std::nullopt;
+    if (record) std::printf("Its command last succeeded at %s.\n", printable(shown(*record)).c_str());
     status_ = now.exists ? status_done : status_refused;
   }
 
   asio::awaitable<void> inspect(consul::client& consul) {
-    const semaphore_status now = co_await read_status(consul, command_.prefix);
+    const lock_status now = co_await read_status(consul, command_.prefix);
     show(now);
     status_ = now.exists ? status_done : status_refused;
   }
@@ -208,7 +255,7 @@ private:
       const auto answer = co_await consul.get(key);
       held = answer.value && answer.value->session == command_.session;
     } else {
-      const semaphore_status now = co_await read_status(consul, command_.prefix);
+      const lock_status now = co_await read_status(consul, command_.prefix);
       for (const contender_status& each : now.holders) held = held || each.session == command_.session;
     }
     status_ = held ? status_done : status_not_held;
@@ -223,51 +270,12 @@ private:
   int status_ = status_done;
 };
 
-constexpr bool can_be_undone(kind what) {
-  switch (what) {
-    case kind::evict:
-    case kind::destroy:
-      return false;
-    case kind::inspect:
-    case kind::watch:
-    case kind::create:
-    case kind::resize:
-    case kind::close:
-    case kind::open:
-    case kind::drain:
-    case kind::revoke:
-    case kind::sweep:
-    case kind::verify:
-    case kind::list:
-    case kind::explain:
-    case kind::top:
-    case kind::grow:
-    case kind::shrink:
-    case kind::wait:
-      return true;
-  }
-  return false;
-}
-
-// Asks before commands that cannot be undone, unless `yes` is set. If stdin is no terminal, they are refused.
-bool is_confirmed(const operator_command& command) {
-  if (can_be_undone(command.what) || command.yes) return true;
-  if (!is_terminal_stdin()) {
-    std::fprintf(stderr, "holdfast: this cannot be undone, and nobody can be asked: add --yes\n");
-    return false;
-  }
-  std::fprintf(stderr, "%s %s. This cannot be undone. Go on? [y/N] ", command.what == kind::evict ? "Evict" : "Destroy",
-               printable(command.what == kind::evict ? command.session : command.prefix).c_str());
-  std::string answer;
-  std::getline(std::cin, answer);
-  return answer == "y" || answer == "yes";
-}
-
 }  // namespace
 
 int operate(const operator_command& command) {
-  if (!is_confirmed(command)) return status_refused;
   try {
+    if (command.what == kind::destroy && !command.yes && !is_confirmed("Destroy " + command.prefix + "."))
+      return status_refused;
     return command.rabbitmq.is_used() ? operate_on_rabbitmq(command) : operation(command).run();
   } catch (const std::exception& failure) {
     std::fprintf(stderr, "holdfast: %s\n", printable(failure.what()).c_str());

@@ -98,7 +98,7 @@ inline constexpr auto operator_commands = detail::enumerators<operator_command::
 
 /// The exit statuses of the commands.
 inline constexpr int status_done = 0;
-inline constexpr int status_refused = 1;   ///< it failed or was not confirmed; inspect, explain: there is no semaphore
+inline constexpr int status_refused = 1;   ///< it failed or was not confirmed; inspect, explain: there is no such lock
 inline constexpr int status_not_held = 1;  ///< verify: the slot is not held
 inline constexpr int status_unknown = 3;   ///< verify: it is unknown, for example because Consul could not be asked
 

@@ -33,6 +33,7 @@
 
 #include "cli/arguments.hpp"
 #include "cli/guard/guarded_command.hpp"
+#include "cli/last_success.hpp"
 #include "cli/rabbitmq.hpp"
 
 namespace holdfast::cli {
@@ -51,6 +52,11 @@ constexpr int forwarded[] = {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM,
 bool is_ignored(int number) {
   struct sigaction now {};
   return sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
+std::string host_name() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "an unknown host";
 }
 
 void say(const std::string& text) { std::fprintf(stderr, "holdfast: %s\n", printable(text).c_str()); }
@@ -83,6 +89,11 @@ public:
 
 private:
   int failed() const { return options_.exit_status ? status_failed_itself : status_failed; }
+  /// The status if there is no slot. Without an error, others hold all slots.
+  int failed(const error_code& error) const {
+    if (!options_.exit_status) return status_failed;
+    return !error ? status_held : error == condition::unavailable ? status_unavailable : status_failed_itself;
+  }
 
   void tell(const std::string& text) const {
     if (options_.verbose) say(text);
@@ -90,7 +101,7 @@ private:
 
   asio::awaitable<void> take_run_release() {
     if (options_.rabbitmq.is_used()) co_return co_await take_run_release_on_rabbitmq();
-    consul::client consul(io_, options_.consul);
+    consul::client& consul = consul_.emplace(io_, options_.consul);
     std::string node = options_.session_node.value_or(std::string(default_session_node));
     std::string fallback;  // said only if it helps: the token may lack another right
     slot held;
@@ -111,7 +122,7 @@ private:
       if (!other_node) {
         say(error ? "no slot of " + options_.prefix + ": " + explain(error, why)
                   : "no slot of " + options_.prefix + " was free in time");
-        status_ = failed();
+        status_ = failed(error);
         co_return;
       }
       fallback = "the token has no right to the node \"" + node + "\" (" + explain(error, why) +
@@ -119,8 +130,18 @@ private:
       node.clear();
     }
     if (!fallback.empty()) say(fallback);
+    const bool is_to_run = co_await must_run();
+    if (!is_to_run) {
+      co_await release(held);
+      held = slot();
+      co_await close_lock();
+      co_await remove_unused(consul);
+      co_return;
+    }
     const std::vector<int> files = held.maker_files();
     co_await run_command(held, files, [&] { return variables(held); });
+    if (options_.once_per && started_ && status_ == status_ok) co_await record_success(held);
+    co_await release(held);
     held = slot();
     co_await close_lock();
     if (status_ != status_lost && !options_.elects) co_await remove_unused(consul);
@@ -139,14 +160,78 @@ private:
     } else if (!got.held) {
       say(got.error ? "no slot of " + name + ": " + explain(got.error, got.why)
                     : "no slot of " + name + " was free in time");
-      status_ = failed();
+      status_ = failed(got.error);
     } else {
       std::vector<std::string> all{"HOLDFAST_NAME=" + name, "HOLDFAST_SLOT=" + std::to_string(got.number)};
       const std::vector<int> no_files;
       co_await run_command(*got.held, no_files, [&] { return all; });
+      co_await release(*got.held);
     }
     got.held.reset();
     co_await lock->close();
+  }
+
+  // With --once-per, reads under the lock whether the command has succeeded recently. If it has, or if that cannot be
+  // read, sets the status and returns false.
+  asio::awaitable<bool> must_run() {
+    if (!options_.once_per) co_return true;
+    const std::string key = key_of_last_success(options_.prefix);
+    diagnostics why;
+    const consul::read_options options{.mode = consul::consistency::consistent, .request = {.diag = &why}};
+    const auto [error, answer] = co_await consul_->get(key, options, as_tuple);
+    const bool is_hidden = !error && answer.meta.filtered_by_acls;
+    if (error || is_hidden) {
+      say("cannot read when the command has last succeeded: " +
+          (error ? explain(error, why) : "the ACL token may not read " + key));
+      status_ = failed(error ? error : make_error_code(error::permission_denied));
+      co_return false;
+    }
+    if (!answer.value) co_return true;
+    const std::optional<last_success> record = parse_last_success(answer.value->value);
+    if (!record) {
+      say(key + " is no record of a success, so it does not count");
+      co_return true;
+    }
+    if (is_recent(*record, std::chrono::system_clock::now(), *options_.once_per)) {
+      say("the command does not run: it has succeeded at " + shown(*record));
+      status_ = status_done_already;
+      co_return false;
+    }
+    if (record->at > std::chrono::system_clock::now())
+      say("the last success is recorded in the future, so it does not count: " + shown(*record) +
+          ". Compare the clocks of the hosts");
+    co_return true;
+  }
+
+  // Records the success while the slot is certainly held. A repetition writes the same, so an unknown outcome is no
+  // problem.
+  asio::awaitable<void> record_success(const slot& held) {
+    const last_success record{std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now()), host_name()};
+    const std::string key = key_of_last_success(options_.prefix);
+    std::string problem = "the slot was lost";
+    while (held.held()) {
+      std::vector<consul::txn_operation> operations;
+      try {
+        operations = held.fence_checks();
+      } catch (const boost::system::system_error&) {
+        break;  // it was lost at this moment
+      }
+      operations.push_back(consul::txn_operation::set(key, format(record)));
+      diagnostics why;
+      const consul::request_options options{.diag = &why};
+      const auto [error, reply] = co_await consul_->transact(std::move(operations), options, as_tuple);
+      if (!error && reply.applied) {
+        tell("the success is recorded in " + key);
+        co_return;
+      }
+      if (error) problem = explain(error, why);
+      if (!error && !reply.errors.empty()) problem = "Consul refuses it: " + reply.errors.front().text;
+      if (!error || error != condition::unavailable) break;
+      renewal_.expires_after(200ms);
+      co_await renewal_.async_wait(as_tuple);
+    }
+    say("the command has succeeded, but this may not be recorded, so it may run again: " + problem);
+    status_ = status_not_recorded;
   }
 
   // As `consul lock` does: a later command may use the prefix with another limit. A semaphore that an operator has
@@ -283,7 +368,6 @@ private:
       co_return;
     }
     if (stopped_by_ != 0) {  // a signal that came when the slot was granted
-      co_await held.release(as_tuple);
       status_ = 128 + stopped_by_;
       co_return;
     }
@@ -295,11 +379,14 @@ private:
     co_await watch_command();
     running_ = false;
     renewal_.cancel();
-    const bool was_held = held.held();
-    if (started_ && (lost_ || !was_held)) {
+    if (started_ && (lost_ || !held.held())) {
       if (!lost_) say("the slot was lost: " + std::string(to_string(held.lost_because())));
       status_ = status_lost;
     }
+  }
+
+  asio::awaitable<void> release(hold& held) {
+    const bool was_held = held.held();
     auto [error] = co_await held.release(as_tuple);
     if (error && was_held)
       say("the slot could not be released, and is free when its session expires: " + error.message());
@@ -423,6 +510,7 @@ private:
   asio::signal_set signals_;
   asio::steady_timer renewal_;
   asio::cancellation_signal stop_waiting_;
+  std::optional<consul::client> consul_;
   std::variant<std::monostate, mutex, semaphore, election> lock_;
   int status_ = status_ok;
   int stopped_by_ = 0;
@@ -430,6 +518,8 @@ private:
 };
 
 }  // namespace
+
+std::string host_and_pid() { return host_name() + ":" + std::to_string(getpid()); }
 
 int run(const run_options& options) {
   try {

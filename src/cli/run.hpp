@@ -23,6 +23,11 @@ inline constexpr int status_child_failed = 2;  ///< with -child-exit-code
 /// Also the status if the slot was lost before the command began.
 inline constexpr int status_lost = 124;
 inline constexpr int status_failed_itself = 125;  ///< as status_failed, with --exit-status
+// The following statuses come with --exit-status or --once-per. Without these flags they are status_failed.
+inline constexpr int status_done_already = 120;  ///< --once-per: a success is recorded that is recent enough
+inline constexpr int status_held = 121;          ///< others held all slots for as long as the program was to wait
+inline constexpr int status_unavailable = 122;   ///< Consul or the broker could not be reached, or did not answer
+inline constexpr int status_not_recorded = 123;  ///< --once-per: the command has succeeded, and this is not recorded
 
 struct run_options {
   consul::config consul{};
@@ -34,6 +39,7 @@ struct run_options {
   bool elects = false;  ///< the slot is the leadership of the election with the key `prefix`
   std::string value{};  ///< the value of the key while this process leads
   std::optional<std::chrono::nanoseconds> timeout{};
+  std::optional<std::chrono::nanoseconds> once_per{};  ///< the command succeeds once in this time
   std::chrono::milliseconds grace{5000};
   std::chrono::milliseconds ttl{15'000};
   std::optional<std::string> session_node{};
@@ -41,9 +47,12 @@ struct run_options {
   bool numbered = false;
   bool pass_stdin = false;
   bool child_exit_code = false;
-  bool exit_status = false;
+  bool exit_status = false;  ///< set if `once_per` is
   bool verbose = false;
 };
+
+/// "HOST:PID" of this process, for operators.
+std::string host_and_pid();
 
 /// Takes a slot, runs the command, and releases the slot when no process of the command is left. Returns the exit
 /// status. Must be called before the process has a second thread.

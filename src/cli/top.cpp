@@ -80,7 +80,7 @@ public:
     std::snprintf(rate, sizeof rate, "%.1f", per_minute);
     std::vector<std::pair<const char*, std::string>> lines;  // a color and a text
     std::string head = prefix + ": ";
-    head += !now.exists ? "there is no semaphore"
+    head += !now.exists ? "there is no lock"
                         : std::to_string(now.holders.size()) + " of " + std::to_string(now.limit) + " held, " +
                               std::to_string(now.queue.size()) + " waiting, " + rate + " grants a minute" +
                               (now.closed ? ", closed" : "");

@@ -42,6 +42,8 @@ constexpr form forms[] = {
      "tls.insecure_skip_verify: any server that answers at {key} gets the token and the keys"},
     {log_kind::broker_alarm, severity::warning, "the broker has an alarm, and takes no messages"},
     {log_kind::broker_alarm_over, severity::info, "the broker takes messages again"},
+    {log_kind::application_silent, severity::error, "the application of {key} does not answer: its leases run out"},
+    {log_kind::application_answers, severity::info, "the application of {key} answers again"},
 };
 
 constexpr bool forms_are_complete() {

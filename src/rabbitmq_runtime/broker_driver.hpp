@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,6 +40,7 @@ private:
   }
 
   void step(protocol::user_event&& e, protocol::time_point now) override;
+  std::optional<protocol::failure> why_unavailable() const override { return core_.why_unavailable(); }
   std::shared_ptr<holdfast::detail::hold_impl> make_hold(protocol::action::grant& a, std::uint32_t count) override;
   /// RabbitMQ has no sessions.
   std::string session_of(protocol::slot_id) const override { return {}; }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "rabbitmq/names.hpp"
+#include "runtime/setup.hpp"
 
 namespace holdfast::rabbitmq::detail {
 
@@ -32,7 +33,7 @@ void check_time(milliseconds value, milliseconds least, const std::string& name)
 void know_all_of(const semaphore_options& options, const tuning& tuned) {
   [[maybe_unused]] const auto& [name, create_with, lease, log, its_tracer, letter_first, its_tuning] = options;
   [[maybe_unused]] const auto& [give_up_after, waiters_max, session_idle_timeout, local_handoff_time, poll_interval,
-                                lease_extra] = tuned;
+                                lease_extra, alive] = tuned;
 }
 
 void check_tuning(const tuning& tuned) {
@@ -73,6 +74,8 @@ broker_setup checked(semaphore_options options) {
   result.core.waiters_max = tuned.waiters_max;
   result.core.local_handoff_time = tuned.local_handoff_time;
   result.core.poll_interval = tuned.poll_interval;
+  result.core.alive_within = runtime::checked(tuned.alive);
+  result.shell.alive = tuned.alive;
   return result;
 }
 

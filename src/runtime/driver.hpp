@@ -65,6 +65,7 @@ private:
   std::optional<protocol::queue_state> queue(std::size_t holders_max) const override {
     return core_->queue(holders_max);
   }
+  std::optional<protocol::failure> why_unavailable() const override { return core_->why_unavailable(); }
   std::shared_ptr<hold_impl> make_hold(protocol::action::grant& a, std::uint32_t count) override;
   std::string session_of(protocol::slot_id id) const override;
   /// As above. Empty if `slot` is no longer in use.

@@ -80,7 +80,7 @@ constexpr std::string_view to_string(kind of) {
 // Each of these functions fails to compile when its structure gets a new member. The author of the member must then
 // check it below, use it for the kinds of lock that need it, and test in `unit.runtime_options` that its value arrives.
 void know_all_of(const tuning& tuned) {
-  [[maybe_unused]] const auto& [lease_margin, lock_delay, outage_grace, give_up_after, request_timeout,
+  [[maybe_unused]] const auto& [lease_margin, lock_delay, outage_grace, give_up_after, request_timeout, alive,
                                 session_idle_timeout, waiters_max, local_handoff_time, slot_idle_timeout, claim_timeout,
                                 yield_interval, directory] = tuned;
 }
@@ -142,11 +142,13 @@ void take_common(Options& options, const std::string& name, kind of, setup<CoreO
       tuned.request_timeout.value_or(std::clamp<milliseconds>(options.session_ttl / 3, 1ms, 5s));
   check(between(timeout, 1ms, 10min), "tuning.request_timeout: not between 1 ms and 10 min");
   core.wall_offset = std::chrono::system_clock::now().time_since_epoch() - now().time_since_epoch();
+  core.alive_within = checked(tuned.alive);
+  result.driver.shell.alive = tuned.alive;
   core.watch_wait = std::clamp<milliseconds>(options.session_ttl, 100ms, 10s);
 
   result.driver.shell.name = name;
   result.driver.shell.account = std::make_shared<lock_account>(name, to_string(of));
-  result.store = {.session_name = "holdfast " + name,
+  result.store = {.session_name = "holdfast " + name + " by " + host_and_pid(),
                   .ttl = options.session_ttl,
                   .node = options.session_node,
                   .node_checks = options.node_health_checks,
@@ -209,6 +211,13 @@ pool_setup checked_mutex(Options& options, kind of) {
 }
 
 }  // namespace
+
+milliseconds checked(const std::optional<alive_check>& alive) {
+  if (!alive) return 0ms;
+  check(between(alive->within, 10ms, 24h), "tuning.alive: within is not between 10 ms and 24 h");
+  check(static_cast<bool>(alive->executor), "tuning.alive: no executor");
+  return alive->within;
+}
 
 pool_setup checked(semaphore_options options) {
   if (options.prefix.ends_with('/')) options.prefix.pop_back();

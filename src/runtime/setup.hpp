@@ -7,6 +7,7 @@
 #include <functional>
 #include <holdfast/detail/export.hpp>
 #include <holdfast/options.hpp>
+#include <optional>
 #include <string>
 
 #include "protocol/mutex_set/mutex_set.hpp"
@@ -45,6 +46,8 @@ pool_setup checked(election_options options);
 protocol::failure wrong_name(const std::string& name);
 /// Checks the key of a mutex or of an election. Throws invalid_prefix.
 std::string checked_key(std::string key);
+/// Checks the option. Returns its time, or 0 if it is not set. Throws invalid_option.
+HOLDFAST_INTERNAL std::chrono::milliseconds checked(const std::optional<alive_check>& alive);
 /// Checks the timeout of a command. Throws invalid_option.
 HOLDFAST_INTERNAL std::chrono::milliseconds checked_timeout(std::chrono::milliseconds timeout);
 /// Checks the value of a campaign or of a proclaim. Returns "host:pid" for an empty value. Throws invalid_option.

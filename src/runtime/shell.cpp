@@ -195,7 +195,8 @@ void shell::begin(const acquire_request& request, pending<hold>&& handler, std::
   });
 }
 
-/// True if the acquire has failed, because the lock has given up, or because its turn would come after its deadline.
+/// True if the acquire has failed, because the lock has given up, because its deadline has passed, or because its turn
+/// would come after its deadline.
 bool shell::ends_at_once(acquiring& waiting, const acquire_request& request, protocol::time_point now,
                          protocol::acquire_terms& terms) {
   if (has_given_up_) {
@@ -205,8 +206,14 @@ bool shell::ends_at_once(acquiring& waiting, const acquire_request& request, pro
   }
   const protocol::turn_deadline turn = note_turn(waiting, request.options.deadline, now);
   terms.deadline = std::min(terms.deadline, turn.at());
-  if (!turn.will_pass_first(now, note_queue(waiting, 0))) return false;
-  protocol::action::fail failed{waiting.ticket, late(waiting, "its turn would come after the deadline")};
+  const std::optional<protocol::duration> wait = note_queue(waiting, 0);
+  const bool has_passed = turn.has_passed(now);
+  if (!has_passed && !turn.will_pass_first(now, wait)) return false;
+  // In an outage, the queue is not the reason.
+  std::optional<protocol::failure> why = has_passed ? std::nullopt : why_unavailable();
+  if (!why)
+    why = late(waiting, has_passed ? "the deadline had already passed" : "its turn would come after the deadline");
+  protocol::action::fail failed{waiting.ticket, *std::move(why)};
   perform(failed);
   return true;
 }
@@ -238,6 +245,7 @@ void shell::describe_queue(const acquiring& waiting, std::optional<diagnostics::
   into = waiting.knows_queue() ? *waiting.rare->queue : diagnostics::queue_report();
   if (known->place) into->place = known->place;
   into->held = known->held;
+  into->held_here = known->held_here;
   for (const auto& [session, description, age] : known->holders) into->holders.push_back({session, description, age});
 }
 
@@ -685,6 +693,33 @@ void shell::log_end(const hold_impl& held) noexcept {
 
 void shell::perform(protocol::action::note& a) {
   log({.kind = a.kind, .key = std::move(a.key), .session = std::move(a.session), .cause = std::move(a.cause)});
+}
+
+/// The question is posted from the strand, because the executor of the application may throw. If it does, or if it
+/// destroys the question, there is no answer.
+void shell::perform(protocol::action::ask_alive&) {
+  post_to_strand([weak = weak_from_this(), how = *options_.alive] {
+    try {
+      asio::post(how.executor, [weak, ask = how.ask] {
+        bool is_yes = false;
+        const struct answer {
+          const std::weak_ptr<shell>& to;
+          const bool& is_yes;
+          ~answer() {
+            if (const auto self = to.lock()) self->answer_alive(is_yes);
+          }
+        } at_the_end{weak, is_yes};
+        is_yes = !ask || ask();
+      });
+      // NOLINTNEXTLINE(bugprone-empty-catch): as said above
+    } catch (...) {
+    }
+  });
+}
+
+void shell::answer_alive(bool is_yes) {
+  const locked lock(*this);
+  if (lock && !closed_) guarded([&] { step(protocol::event::alive{is_yes}, runtime::now()); });
 }
 
 void shell::end_waits(protocol::slot_id id, error_code ec, loss_reason reason) {

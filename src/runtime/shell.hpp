@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
+#include <holdfast/alive_check.hpp>
 #include <holdfast/detail/export.hpp>
 #include <holdfast/log_event.hpp>
 #include <holdfast/slot_source.hpp>
@@ -44,6 +45,7 @@ struct shell_options {
   std::shared_ptr<runtime::lock_account> account{};  ///< shared by the shells of one lock
   log_function log{};
   std::shared_ptr<holdfast::tracer> tracer{};
+  std::optional<alive_check> alive{};
 };
 
 /// The side of a lock that its users see, on any backend: acquires, holds, losses, cancellation, timers, and the end of
@@ -104,6 +106,8 @@ protected:
     static_cast<void>(holders_max);
     return {};
   }
+  /// As `core::why_unavailable`.
+  virtual std::optional<protocol::failure> why_unavailable() const = 0;
   virtual std::shared_ptr<hold_impl> make_hold(protocol::action::grant& a, std::uint32_t count) = 0;
   /// The session that holds a slot in use. Empty if it is not known.
   virtual std::string session_of(protocol::slot_id id) const = 0;
@@ -138,6 +142,7 @@ protected:
   void perform(protocol::action::update& a);
   void perform(protocol::action::closed& a);
   void perform(protocol::action::note& a);
+  void perform(protocol::action::ask_alive& a);
   void keep_running();
   template <class... Results, class... Given>
   void complete(pending<Results...>&& waiting, outcome&& ended, Given&&... results);
@@ -251,6 +256,7 @@ private:
   }
   template <class Function>
   void post_to_strand(Function function) noexcept;
+  void answer_alive(bool is_yes);
   void no_longer_pending() {
     if (--pending_count_ == 0 && post_.is_safe_under_lock()) work_ = {};
   }

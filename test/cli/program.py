@@ -54,8 +54,7 @@ class Tester:
     def note(self, words, status):
         if status is None or status < 0 or not words:
             return
-        status = 1 if status == 125 else status  # the same, with --exit-status
-        self.seen[words[0]].add(str(status) if status in (0, 1, 2, 124) or words[0] != "run" else
+        self.seen[words[0]].add(str(status) if status in (0, 1, 2, *range(120, 126)) or words[0] != "run" else
                                 "128+n" if status > 128 else "other")
 
     @contextlib.contextmanager
@@ -139,7 +138,7 @@ def one_after_the_other(test):
         first.stdout.readline()
         expect("in time" in test.run("run", "--no-wait", "l/one", "true", status=1)[1], "another reason")
         expect("in time" in test.run("run", "-timeout=200ms", "l/one", "true", status=1)[1], "another reason")
-        test.run("run", "--exit-status", "--no-wait", "l/one", "true", status=125)
+        test.run("run", "--exit-status", "--no-wait", "l/one", "true", status=121)
         with test.started("run", "-verbose", "l/one", "echo next") as second:
             state = test.until("l/one", lambda now: now["queue"])
             expect(len(state["holders"]) == 1, state)
@@ -322,6 +321,54 @@ def a_leader(test):
     test.run("elect", "-n", "2", "race", "true", status=1)
 
 
+def statuses_of_once_per(test):
+    """cli/night.py has the nights."""
+    test.run("run", "--once-per=1h", "-n", "2", "job", "true", status=1)
+    test.run("run", "--once-per=soon", "job", "true", status=1)
+    test.run("run", "--once-per=1h", "job", "exit 5", status=5)
+    test.run("run", "--once-per=1h", "job", "true")
+    test.run("run", "--once-per=1h", "job", "true", status=120)
+    with test.fake() as (process, address):
+        command = ["run", "--once-per=1h", "--ttl=10s", "--grace=1s", "job", f"kill -STOP {process.pid}"]
+        test.run(*command, status=123, CONSUL_HTTP_ADDR=address)
+        process.kill()
+        process.wait()
+        test.run(*command, status=122, CONSUL_HTTP_ADDR=address)
+
+
+def locks_of_every_kind(test):
+    holds = ["--", "sh", "-c", "echo $HOLDFAST_SESSION; exec sleep 1000"]
+    me = os.uname().nodename
+    with test.started("elect", "--value", "me:80", "kinds/race", *holds) as leader, \
+         test.started("run", "kinds/job", *holds) as runner:
+        sessions = [each.stdout.readline().strip() for each in (leader, runner)]
+        of_set = json.loads(test.put("/v1/session/create"))["ID"]
+        for key, flags in (f".sessions/{of_set}", 7526470951156842496), ("task-1", 3304740253564472344):
+            test.put(f"/v1/kv/kinds/set/{key}?acquire={of_set}&flags={flags}")
+        listed = {each["prefix"]: each for each in map(json.loads, test.run("list", "--json", "kinds")[0].splitlines())}
+        kinds = {name: (each["kind"], each["holders"][0]["session"]) for name, each in listed.items()}
+        expect(kinds == {"kinds/race": ("mutex", sessions[0]), "kinds/job": ("mutex", sessions[1]),
+                         "kinds/set": ("mutex_set", of_set)}, f"{kinds}")
+        expect("kinds/race" in test.run("list", "kinds")[0], "people see it, too")
+        shown = test.run("explain", "kinds/race")[0]
+        expect("an election, held" in shown and "me:80" in shown and f"kinds/race by {me}:{leader.pid}'" in shown, shown)
+        expect("are not seen here" in shown, shown)
+        shown = test.run("explain", "kinds/job")[0]
+        expect(f"at 'kinds/job' by {me}:{runner.pid}" in shown, shown)
+        shown = test.run("explain", "kinds/set")[0]
+        expect("a mutex set, 1 lock held" in shown and "task-1" in shown, shown)
+        expect("mutex or election, 1 held" in test.run("inspect", "kinds/race")[0], "inspect")
+        _, problem = test.run("revoke", "kinds/race", sessions[0], status=1)
+        expect("only the slot of a semaphore can be revoked" in problem, problem)
+        _, problem = test.run("evict", "kinds/race", sessions[0], status=1)
+        expect(f"{sessions[0]} holds kinds/race: me:80" in problem and f"by {me}:{leader.pid}" in problem, problem)
+        test.run("evict", "--yes", "kinds/race", sessions[1], status=1)
+        test.run("evict", "--yes", "kinds/race", sessions[0])
+        expect(leader.wait(DEADLINE) == 124, f"status {leader.returncode}")
+        test.run("evict", "--yes", "kinds/set", of_set)
+        test.run("explain", "kinds/set", status=1)
+
+
 def why_somebody_waits(test):
     with run_directory(test) as variables, contextlib.ExitStack() as stack:
         command = ["run", "--ttl=600s", "-n", "2", "why", "--", "sh", "-c", "echo runs; exec sleep 1000"]
@@ -453,7 +500,8 @@ def each_documented_status_is_seen(test):
 CASES = [the_words_of_consul_lock, statuses, one_after_the_other, a_signal_while_it_waits, a_lost_slot,
          an_operator_asks, the_child_can_verify, a_lease_that_is_not_renewed_in_time,
          what_is_left_by_a_killed_runner, a_dead_holder_frees_its_slot_at_once,
-         a_slot_stays_while_a_process_of_the_dead_command_lives, operators, a_leader, why_somebody_waits,
+         a_slot_stays_while_a_process_of_the_dead_command_lives, operators, a_leader,
+         statuses_of_once_per, locks_of_every_kind, why_somebody_waits,
          metrics, an_interrupt_while_consul_says_nothing, no_secret_is_shown, control_characters,
          nothing_is_left_in_consul, an_address_that_is_no_brokers]
 LAST = each_documented_status_is_seen

@@ -85,6 +85,12 @@ def start(consul, folder):
     return subprocess.Popen(command, stdout=subprocess.DEVNULL), f"127.0.0.1:{http}"
 
 
+NIGHT = '''key_prefix "n/.lock" { policy = "write" }
+session_prefix "" { policy = "write" }
+node_prefix "" { policy = "read" }
+'''
+
+
 def request(address, method, path, body=None):
     data = json.dumps(body).encode() if body is not None else None
     token = {"X-Consul-Token": ROOT_TOKEN}
@@ -93,12 +99,12 @@ def request(address, method, path, body=None):
         return json.loads(reply.read())
 
 
-def token_with(address, rules):
+def token_with(address, rules, name="lock"):
     end = time.monotonic() + DEADLINE
     while True:
         try:
-            request(address, "PUT", "/v1/acl/policy", {"Name": "lock", "Rules": rules})
-            return request(address, "PUT", "/v1/acl/token", {"Policies": [{"Name": "lock"}]})["SecretID"]
+            request(address, "PUT", "/v1/acl/policy", {"Name": name, "Rules": rules})
+            return request(address, "PUT", "/v1/acl/token", {"Policies": [{"Name": name}]})["SecretID"]
         except OSError:  # there is no leader yet, or the ACLs are not ready
             if time.monotonic() > end:
                 raise
@@ -136,6 +142,14 @@ def main():
         check("--session-node forbids it", done.returncode == 1 and "Permission denied" in done.stderr, done)
         done = run(holdfast, "run", "--session-node", "", "a/c", "echo runs")
         check("--session-node '' says nothing", done.returncode == 0 and not done.stderr, done)
+        record = 'key "n/.last-success" { policy = "read" }\n'
+        only_reads = token_with(address, NIGHT + record, "only-reads")
+        done = run(holdfast, "run", "--once-per=1h", "n", "echo runs", CONSUL_HTTP_TOKEN=only_reads)
+        check("a record that may not be written", done.returncode == 123 and done.stdout == "runs\n" and
+              "may run again" in done.stderr, done)
+        nothing = token_with(address, NIGHT, "nothing")
+        done = run(holdfast, "run", "--once-per=1h", "n", "echo runs", CONSUL_HTTP_TOKEN=nothing)
+        check("a record that may not be read", done.returncode == 125 and not done.stdout, done)
         done = run(holdfast, "run", "a/d", "true", CONSUL_HTTP_TOKEN=ROOT_TOKEN[::-1])
         check("a wrong token", done.returncode == 1 and ROOT_TOKEN[::-1] not in done.stderr, done)
     return 1 if failed else 0

@@ -9,6 +9,8 @@
 #include <boost/test/unit_test.hpp>
 #include <holdfast/consul/client.hpp>
 #include <holdfast/testing/proxy.hpp>
+#include <optional>
+#include <string>
 
 #include "support/agent.hpp"
 #include "support/async.hpp"
@@ -76,6 +78,38 @@ ASYNC_TEST_CASE(ten_thousand_requests_do_not_each_try_to_connect, 60s) {
   co_await until("the others are answered", [&] { return patient.waiting == 0; });
   BOOST_TEST(patient.answered == each);
   BOOST_TEST(front.statistics().accepted - before <= front.client_config().connections_max);
+}
+
+/// The times are long enough for an agent on a busy machine to answer.
+ASYNC_TEST_CASE(a_time_limit_tells_an_outage_from_contention, 120s) {
+  agent own;
+  const std::string prefix = unique_prefix("time_limit");
+  participant other(ex, own, calm(prefix, 1)), p(ex, own, calm(prefix, 1));
+  slot held = co_await other.sem.acquire();
+  const acquire_options late{.deadline = std::chrono::steady_clock::now() + 4s};
+  const auto [busy, none] = co_await p.sem.acquire(late, as_result);
+  BOOST_TEST(busy == error::would_be_late, busy.message());
+  const slot nothing = co_await p.sem.try_acquire_for(4s);
+  BOOST_TEST(!nothing);
+
+  slot got;
+  std::optional<error_code> waited;
+  p.sem.acquire([&](error_code ec, slot its) {
+    waited = ec;
+    got = std::move(its);
+  });
+  co_await until("it waits", [&] { return p.sem.statistics().place == 1u; });
+  own.freeze();
+  const auto [failed, still_none] = co_await p.sem.try_acquire_for(2s, as_result);
+  BOOST_TEST((failed == condition::unavailable), failed.message());
+  const acquire_options over{.deadline = std::chrono::steady_clock::now() - 1s};
+  const auto [past, unsent] = co_await p.sem.acquire(over, as_result);
+  BOOST_TEST(past == error::would_be_late, past.message());
+  own.thaw();
+  own.wait_until_ready();
+  co_await held.release();
+  co_await until("the one that waits has the slot", [&] { return waited.has_value(); });
+  BOOST_TEST(!*waited);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -39,9 +39,7 @@ public:
   }
 
   lines acquire(std::uint64_t t) { return step(protocol::event::acquire{protocol::ticket{t}}); }
-  lines try_acquire(std::uint64_t t) {
-    return step(protocol::event::acquire{protocol::ticket{t}, {.once = true}});
-  }
+  lines try_acquire(std::uint64_t t) { return step(protocol::event::acquire{protocol::ticket{t}, {.once = true}}); }
   lines cancel(std::uint64_t t) { return step(protocol::event::cancel{protocol::ticket{t}}); }
   lines release(char slot) { return step(protocol::event::release{slots_.at(static_cast<std::size_t>(slot - 'A'))}); }
   lines close(bool lose_slots = true) { return step(protocol::event::close{lose_slots}); }
@@ -179,6 +177,7 @@ private:
     return (a.suspect ? "suspect " : "update ") + name(a.slot);
   }
   std::string text(const protocol::action::closed& a) { return "closed" + why(a.error); }
+  std::string text(const protocol::action::ask_alive&) { return "ask"; }
   std::string text(const protocol::action::note& a) { return "note " + std::string(to_string(a.kind)); }
 
   protocol::request_id probe_ = 0;

@@ -113,7 +113,8 @@ std::vector<std::string> sessions(const agent& a, const std::string& prefix) {
   std::vector<std::string> result;
   const json::value all = parsed(a.get("/v1/session/list"));
   for (const json::value& session : all.as_array())
-    if (session.at("Name").as_string() == "holdfast " + prefix) result.emplace_back(session.at("ID").as_string());
+    if (session.at("Name").as_string().starts_with("holdfast " + prefix + " by "))
+      result.emplace_back(session.at("ID").as_string());
   return result;
 }
 

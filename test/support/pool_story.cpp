@@ -552,6 +552,7 @@ std::string pool_story::line(const core_action& a) {
     }
     std::string operator()(const action::closed& x) const { return "closed" + text(x.error); }
     std::string operator()(const action::note&) const { return "note"; }
+    std::string operator()(const action::ask_alive&) const { return "ask"; }
   } describe{*this};
   return std::visit(describe, a);
 }

@@ -3,6 +3,7 @@
 
 #include "protocol/broker/broker_pool.hpp"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 
@@ -30,9 +31,41 @@ struct broker_holder : broker_story {
   }
 };
 
+/// The same, of an application that must say every 3 s that it is alive, and hangs.
+struct hung_broker_holder : broker_holder {
+  hung_broker_holder() : broker_holder(with_question()) {}
+  static protocol::broker_options with_question() {
+    protocol::broker_options o = usual();
+    o.alive_within = 3s;
+    return o;
+  }
+};
+
 }  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(broker_pool, broker_story)
+
+BOOST_FIXTURE_TEST_CASE(a_hung_application_loses_its_slot_and_its_connection, hung_broker_holder) {
+  told seen = after(9s);
+  std::erase(seen, "suspect A");
+  BOOST_TEST(seen == (told{"note application_silent", "lose A application_silent", "drop 1"}),
+             boost::test_tools::per_element());
+  BOOST_TEST(acquire(2) == told{}, boost::test_tools::per_element());
+  BOOST_TEST(try_acquire(3) == told{"deny t3"}, boost::test_tools::per_element());
+  const told back = step(protocol::event::alive{});
+  BOOST_TEST(back.front() == "note application_answers");
+  BOOST_TEST(std::count(back.begin(), back.end(), "seize 2 first") == 1);
+}
+
+BOOST_FIXTURE_TEST_CASE(an_acquire_whose_time_is_over_is_told_of_an_outage, broker_story) {
+  step(protocol::event::acquire{protocol::ticket{1}, {.deadline = now + 1s}});
+  BOOST_TEST(after(1s) == told{"fail t1 timed_out"}, boost::test_tools::per_element());
+  probe_fails();
+  step(protocol::event::acquire{protocol::ticket{2}, {.deadline = now + 1s}});
+  probe_fails();
+  told seen = after(1s);
+  BOOST_TEST((!seen.empty() && seen.back().starts_with("fail t2 ")));
+}
 
 BOOST_AUTO_TEST_CASE(the_first_acquire_asks_for_the_free_slots_and_takes_one) {
   BOOST_TEST(acquire(1) == told{"probe 1"}, boost::test_tools::per_element());

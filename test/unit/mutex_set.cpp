@@ -213,6 +213,7 @@ private:
   std::string note(action::update& a) { return "update " + name(a.slot) + (a.suspect ? " suspect" : ""); }
   std::string note(action::closed& a) { return "closed" + text(a.error); }
   std::string note(action::note&) { return "note"; }
+  std::string note(action::ask_alive&) { return "ask"; }
   static std::string number(ticket t) { return std::to_string(static_cast<std::uint64_t>(t)); }
   std::string name(slot_id id) const {
     for (const auto& [name, each] : slots_)

@@ -229,6 +229,37 @@ BOOST_FIXTURE_TEST_CASE(a_deadline_behind_one_who_waits_without_end_passes_in_it
   BOOST_TEST(times(after(30ms), "deny t3") == 1u);
 }
 
+// --- A deadline, and whether Consul has answered until then
+
+BOOST_FIXTURE_TEST_CASE(a_deadline_before_any_answer_is_an_outage, pool_story) {
+  EXPECT(acquire_until(1, now + 1s), "read #1");
+  EXPECT(after(1s), "fail t1 no complete reply came before the deadline");
+  BOOST_TEST(failed_with(*this).code == error::timed_out);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_deadline_after_failures_is_an_outage, pool_story) {
+  acquire_until(1, now + 1s);
+  lines all;
+  for (int i = 0; i < 20 && !says(all, "fail"); ++i) {
+    if (read_open()) append(all, read_fails(error::unreachable));
+    append(all, after(100ms));
+  }
+  BOOST_TEST(last_of(all) == "fail t1 no connection to the server could be made");
+}
+
+BOOST_FIXTURE_TEST_CASE(a_deadline_while_others_hold_the_slot_is_contention, pool_story) {
+  others_join();
+  record_becomes("s1", 1);
+  acquire_until(1, now + 10s);
+  answer_all();
+  answer_all();
+  BOOST_TEST(entries() == "s1 s2");
+  after(8s);
+  EXPECT(after(1s), "read #4 record");  // nothing was heard lately
+  EXPECT(key_watched());
+  BOOST_TEST(times(after(1s), "deny t1") == 1u);
+}
+
 // --- Others
 
 BOOST_FIXTURE_TEST_CASE(a_release_grants_to_the_first_who_waits_elsewhere_in_the_same_write, watcher) {

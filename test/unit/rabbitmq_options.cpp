@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The holdfast authors
 // SPDX-License-Identifier: BSL-1.0
 
+#include <boost/asio/system_executor.hpp>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <holdfast/error.hpp>
@@ -52,7 +53,8 @@ BOOST_AUTO_TEST_CASE(each_value_arrives) {
                 .session_idle_timeout = 3s,
                 .local_handoff_time = 5s,
                 .poll_interval = 6s,
-                .lease_extra = 7s};
+                .lease_extra = 7s,
+                .alive = alive_check{.executor = boost::asio::system_executor(), .within = 80ms}};
   const broker_setup result = checked(its);
   result.shell.log({.kind = log_kind::broker_alarm});
   BOOST_TEST(logged.starts_with("the broker has an alarm"));
@@ -70,6 +72,8 @@ BOOST_AUTO_TEST_CASE(each_value_arrives) {
   BOOST_TEST(result.core.waiters_max == 2);
   BOOST_TEST((result.core.local_handoff_time == 5s));
   BOOST_TEST((result.core.poll_interval == 6s));
+  BOOST_TEST((result.core.alive_within == 80ms));
+  BOOST_TEST((result.shell.alive && result.shell.alive->within == 80ms));
 }
 
 BOOST_AUTO_TEST_CASE(the_defaults_are_those_of_the_core) {
@@ -108,6 +112,7 @@ BOOST_AUTO_TEST_CASE(what_is_out_of_range_is_refused_by_name) {
   BOOST_TEST(refusal([](auto& o) { o.tuning.session_idle_timeout = 24h + 1ms; }) == error::invalid_option);
   BOOST_TEST(refusal([](auto& o) { o.tuning.local_handoff_time = -1ms; }) == error::invalid_option);
   BOOST_TEST(refusal([](auto& o) { o.tuning.lease_extra = -1ms; }) == error::invalid_option);
+  BOOST_TEST(refusal([](auto& o) { o.tuning.alive = alive_check{}; }) == error::invalid_option);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

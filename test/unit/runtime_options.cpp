@@ -3,6 +3,7 @@
 
 #include "runtime/setup.hpp"
 
+#include <boost/asio/system_executor.hpp>
 #include <boost/test/unit_test.hpp>
 #include <holdfast/error.hpp>
 #include <holdfast/semaphore.hpp>
@@ -17,10 +18,11 @@ namespace {
 /// Does not compile when `tuning` gets another member. Then add below where its value arrives.
 holdfast::tuning unusual() {
   holdfast::tuning tuned;
-  auto& [lease_margin, lock_delay, outage_grace, give_up_after, request_timeout, session_idle_timeout, waiters_max,
-         local_handoff_time, slot_idle_timeout, claim_timeout, yield_interval, run_directory] = tuned;
+  auto& [lease_margin, lock_delay, outage_grace, give_up_after, request_timeout, alive, session_idle_timeout,
+         waiters_max, local_handoff_time, slot_idle_timeout, claim_timeout, yield_interval, run_directory] = tuned;
   lease_margin = 101ms, lock_delay = 33s, outage_grace = 102ms, give_up_after = 103ms, request_timeout = 104ms;
   session_idle_timeout = 105ms, waiters_max = 106, local_handoff_time = 107ms, slot_idle_timeout = 108ms;
+  alive = holdfast::alive_check{.executor = boost::asio::system_executor(), .within = 111ms};
   claim_timeout = 109ms, yield_interval = 110ms, run_directory = "/tmp";
   return tuned;
 }
@@ -37,6 +39,8 @@ void check_common(const Setup& its) {
   BOOST_TEST((its.core.outage_grace == 102ms));
   BOOST_TEST((its.core.give_up_after == 103ms));
   BOOST_TEST((its.store.timeout == 104ms));
+  BOOST_TEST((its.core.alive_within == 111ms));
+  BOOST_TEST((its.driver.shell.alive && its.driver.shell.alive->within == 111ms));
 }
 template <class Setup>
 void check_pooled(const Setup& its) {

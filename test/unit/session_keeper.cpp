@@ -56,7 +56,7 @@ struct world {
   }
   bool keep_alive(bool watch_fails = false) {
     bool has_changed = false;
-    step([&] { has_changed = all[first].keep_alive(ctx, watch_fails); });
+    step([&] { has_changed = all[first].keep_alive(ctx, watch_fails, true); });
     return has_changed;
   }
   bool renewed(event::renewal how) {

@@ -238,6 +238,23 @@ ASYNC_TEST_CASE(a_denied_acquire_tells_who_holds, 20s) {
   BOOST_TEST(why.to_string().find("(the other one)") != std::string::npos, why.to_string());
 }
 
+ASYNC_TEST_CASE(a_holder_that_waits_for_itself_is_told_so, 20s) {
+  const local_store store(ex);
+  semaphore sem(store, of(1)), other(store, of(1));
+  const slot held = co_await sem.acquire();
+  diagnostics why;
+  const acquire_options explained{.diag = &why};
+  const slot none = co_await sem.try_acquire_for(50ms, explained);
+  BOOST_TEST(!none);
+  BOOST_REQUIRE(why.queue.has_value());
+  BOOST_TEST(why.queue->held_here == 1u);
+  BOOST_TEST(why.to_string().find("1 of them by this object itself") != std::string::npos, why.to_string());
+  const slot nothing = co_await other.try_acquire_for(50ms, explained);
+  BOOST_TEST(!nothing);
+  BOOST_REQUIRE(why.queue.has_value());
+  BOOST_TEST(why.queue->held_here == 0u);
+}
+
 ASYNC_TEST_CASE(an_acquire_that_would_be_late_fails_at_once, 20s) {
   const local_store store(ex);
   semaphore sem(store, of(1));
@@ -290,12 +307,61 @@ ASYNC_TEST_CASE(an_acquire_fails_at_its_deadline, 20s) {
   BOOST_TEST(failed == error::would_be_late);
   BOOST_TEST((std::chrono::steady_clock::now() - begun < 10s));
   BOOST_TEST(!none);
-  const acquire_options over{.deadline = std::chrono::steady_clock::now() - 1s};
-  const auto [again, nothing] = co_await sem.acquire(over, asio::as_tuple(asio::use_awaitable));
-  BOOST_TEST(again == error::would_be_late);
   const acquire_options much_later{.deadline = std::chrono::steady_clock::now() + 1h};
   const slot denied = co_await sem.try_acquire(much_later);
   BOOST_TEST(!denied);  // an answer in time is no failure
+}
+
+ASYNC_TEST_CASE(a_deadline_that_has_passed_fails_unsent, 20s) {
+  testing::server fake;
+  fake.freeze();  // a request would take its whole timeout
+  const consul::client consul(ex, fake.client_config());
+  semaphore sem(consul, of(1));
+  mutex alone(consul, {.key = "m"});
+  diagnostics why;
+  const acquire_options over{.diag = &why, .deadline = std::chrono::steady_clock::now() - 1s};
+  const auto [failed, none] = co_await sem.acquire(over, asio::as_tuple(asio::use_awaitable));
+  BOOST_TEST(failed == error::would_be_late);
+  BOOST_TEST(why.to_string().find("already passed") != std::string::npos, why.to_string());
+  const auto [again, nothing] = co_await sem.try_acquire_for(50ms, over, asio::as_tuple(asio::use_awaitable));
+  BOOST_TEST(again == error::would_be_late);
+  const auto [once, still_none] = co_await sem.try_acquire(over, asio::as_tuple(asio::use_awaitable));
+  BOOST_TEST(once == error::would_be_late);
+  BOOST_TEST(consul.statistics().requests == 0u);
+  BOOST_TEST(sem.statistics().sessions == 0u);
+}
+
+/// A caller with little time learns why it has no slot.
+ASYNC_TEST_CASE(an_outage_is_not_contention, 60s) {
+  testing::server fake;
+  const consul::client consul(ex, fake.client_config());
+  semaphore other(consul, of(1)), sem(consul, of(1));
+  const auto in_a_moment = [] { return acquire_options{.deadline = std::chrono::steady_clock::now() + 300ms}; };
+  slot held = co_await other.acquire();
+  const slot none = co_await sem.try_acquire_for(300ms);
+  BOOST_TEST(!none);
+  const auto [late, nothing] = co_await sem.acquire(in_a_moment(), asio::as_tuple(asio::use_awaitable));
+  BOOST_TEST(late == error::would_be_late);
+
+  std::optional<error_code> waited;
+  sem.acquire([&](error_code ec, slot) { waited = ec; });
+  co_await test::until("it waits", [&] { return sem.statistics().place == 1u; });
+  fake.freeze();
+  for (int i = 0; i != 2; ++i) {  // the first one follows on answers, the second one on silence
+    const auto [failed, empty] = co_await sem.acquire(in_a_moment(), asio::as_tuple(asio::use_awaitable));
+    BOOST_TEST((failed == condition::unavailable), failed.message());
+    const auto [in_vain, no_slot] = co_await sem.try_acquire_for(300ms, asio::as_tuple(asio::use_awaitable));
+    BOOST_TEST((in_vain == condition::unavailable), in_vain.message());
+  }
+  BOOST_TEST(!waited.has_value());
+  const lock_statistics now = sem.statistics();
+  BOOST_TEST(now.denied == 1u);
+  BOOST_TEST(now.failed[error::would_be_late] == 1u);
+  BOOST_TEST(now.failed[error::timed_out] == 4u);
+  fake.thaw();
+  co_await held.release();
+  co_await test::until("the one that waits has the slot", [&] { return waited.has_value(); });
+  BOOST_TEST(!*waited);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

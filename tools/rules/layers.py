@@ -28,7 +28,8 @@ SYSTEM_USERS = ("src/platform/linux/", "src/cli/guard/", "src/cli/run.cpp", "src
 VERSIONS_USERS = ("src/platform/linux", "src/cli/guard")
 
 # The headers with which a process tells its operators what happens.
-LOG = tuple(f"holdfast/{each}.hpp" for each in ("log_event", "log_kind", "tracer", "fencing_token", "loss_reason"))
+LOG = tuple(f"holdfast/{each}.hpp" for each in ("log_event", "log_kind", "tracer", "fencing_token", "loss_reason",
+                                                "alive_check"))
 COMMON = {"holdfast/error.hpp", "holdfast/tls_options.hpp", "holdfast/diagnostics.hpp", "holdfast/kv.hpp"}
 BUILD = "holdfast/detail/build.hpp"  # in every public header that includes Boost
 # Any file may include these headers. They include no other header of ours.

@@ -6,9 +6,11 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <holdfast/alive_check.hpp>
 #include <holdfast/log_event.hpp>
 #include <holdfast/tracer.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace holdfast::rabbitmq {
@@ -32,6 +34,9 @@ struct tuning {
   std::chrono::milliseconds poll_interval{1'000};
   /// A slot whose last holder did not release it is used after a whole lease and this time. A cluster may need it.
   std::chrono::milliseconds lease_extra{0};
+  /// Lets the slots go if the application hangs: they are not verified any more, and their connections are closed when
+  /// their leases expire. Default: nothing is asked.
+  std::optional<alive_check> alive{};
 };
 
 /// Options of a semaphore on RabbitMQ. All processes must use the same `name`, `lease` and `letter_first`. The

@@ -79,8 +79,8 @@ public:
     return initiate<slot>(holdfast::detail::once(options), std::forward<Token>(token));
   }
 
-  /// Acquires a slot, but waits for at most `duration`. Completes with an empty slot if none was granted in that time.
-  /// With a `duration` of zero it does the same as `try_acquire`.
+  /// Acquires a slot, but waits for at most `duration`. Completes with an empty slot if none was free in that time, and
+  /// fails if the broker has not answered by then. With a `duration` of zero it does the same as `try_acquire`.
   template <holdfast::detail::slot_token<slot> Token = throwing_t>
   auto try_acquire_for(std::chrono::nanoseconds duration, Token&& token = {}) {
     return initiate<slot>(holdfast::detail::within(duration, operation_options()), std::forward<Token>(token));

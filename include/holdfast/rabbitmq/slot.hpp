@@ -23,6 +23,7 @@ namespace holdfast::rabbitmq {
 ///   after the last answer of the broker.
 /// - removed: the queue of the holder is gone, or belongs to another. An operator may have deleted it.
 /// - lease_expired: the broker has not answered for a lease less a tenth.
+/// - application_silent: the application has not answered in time (`tuning::alive`). The connection is closed.
 /// - closed: the semaphore or the client was closed, or the execution context was destroyed.
 ///
 /// `revoked` is true when an administrator has removed the slot. It stays held until it is released.

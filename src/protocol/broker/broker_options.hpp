@@ -29,6 +29,7 @@ struct broker_options {
   duration yield_time = std::chrono::milliseconds(20);
   /// While users wait, the broker is asked for free slots after each such time, +-50 %.
   duration poll_interval = std::chrono::seconds(1);
+  duration alive_within{};  ///< the application must answer within this time; 0: it is not asked
 };
 
 }  // namespace holdfast::protocol

@@ -35,12 +35,12 @@ void broker_pool::on(event::acquire& e) {
     return ctx_.act(action::fail{e.ticket, failed(error::too_many_slots, "an acquire can only ask for one slot")});
   if (waiters_.size() >= options_.waiters_max)
     return ctx_.act(action::fail{e.ticket, failed(error::too_many_waiters, "the local queue is full")});
-  if (deadline <= now()) {  // no time to wait: one attempt
+  if (deadline <= now()) {  // no time to wait, as with try_acquire_for(0): one attempt
     once = true;
     deadline = never;
   }
   // An acquire that does not wait does not overtake the local waiters.
-  if (once && waiters_.patient() != 0) return ctx_.act(action::deny{e.ticket});
+  if (once && waiters_.patient() != 0) return end_without_slot(ctx_, e.ticket, why_unavailable());
   if (waiters_.empty()) outage_.retry_now();  // failures from before this acquire do not delay it
   waiters_.push({e.ticket, e.terms, now(), ctx_.last_request(), 0});
 }

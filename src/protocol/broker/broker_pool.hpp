@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "protocol/broker/seat.hpp"
 #include "protocol/broker/slot_search.hpp"
 #include "protocol/core/closing.hpp"
+#include "protocol/core/liveness.hpp"
 #include "protocol/core/outage.hpp"
 #include "protocol/core/slot_table.hpp"
 #include "protocol/core/waiter_queue.hpp"
@@ -38,7 +40,8 @@ namespace holdfast::protocol {
 /// A pool is a value: a copy continues from the same state.
 class broker_pool {
 public:
-  broker_pool(broker_options options, std::uint64_t seed) : ctx_(seed), options_(std::move(options)) {}
+  broker_pool(broker_options options, std::uint64_t seed)
+      : ctx_(seed), options_(std::move(options)), application_(options_.alive_within, options_.name) {}
 
   /// Takes the event and appends the resulting actions to `out`, in order. If `now` is earlier than the core's time,
   /// the core's time stays.
@@ -47,6 +50,8 @@ public:
   time_point wake() const { return ctx_.wake(); }
   time_point now() const { return ctx_.now(); }
   const measurements& measured() const { return ctx_.measured(); }
+  /// The failure of the outage that this pool knows of. Empty if requests are answered.
+  std::optional<failure> why_unavailable() const;
 
   struct status {
     std::size_t waiting = 0;  ///< acquires in the local queue
@@ -76,6 +81,7 @@ private:
   void on(event::release& e);
   void on(event::close& e);
   void on(event::tick&) {}
+  void on(event::alive& e) { application_.answered(e.is_yes, now()); }
   void on(event::probed& e);
   void on(event::seized& e);
   void on(event::verified& e);
@@ -95,8 +101,9 @@ private:
   void advance_once();
   void check_seats();
   void check(seat& s);
-  void check_belief(seat& s);
+  bool check_belief(seat& s);
   void check_request();
+  std::optional<failure> why_unknown(const waiter& w) const;
   void fail_waiters();
   bool serve_only();
   bool would_do_nothing();
@@ -138,6 +145,7 @@ private:
   waiter_queue waiters_;
   closing closing_;
   outage outage_;
+  liveness application_;
   slot_search search_;
   std::map<std::uint32_t, seat> seats_;  ///< by the numbers of their slots
   slot_table<slot> slots_;

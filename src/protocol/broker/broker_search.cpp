@@ -102,8 +102,8 @@ void broker_pool::deny_tries() {
 }
 
 void broker_pool::listen() {
-  const bool on = search_.is(slot_search::phase::waiting) && waiters_.patient() != 0;
-  const bool off = waiters_.empty();
+  const bool off = waiters_.empty() || application_.is_silent();
+  const bool on = !off && search_.is(slot_search::phase::waiting) && waiters_.patient() != 0;
   if (listens_ ? !off : !on) return;
   listens_ = !listens_;
   ctx_.act(action::listen{listens_});
@@ -133,6 +133,7 @@ std::size_t broker_pool::cleansing() const {
 /// How many more slots to ask for.
 std::size_t broker_pool::wanted() const {
   const std::size_t asked = attempts();
+  if (application_.is_silent()) return 0;
   if (asked >= waiters_.size() || cleansing() >= waiters_.size() + spare_cleansings) return 0;
   // Without a connection, one attempt is enough.
   return outage_.on() ? (asked == 0 ? 1 : 0) : waiters_.size() - asked;

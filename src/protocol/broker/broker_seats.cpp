@@ -5,6 +5,7 @@
 
 #include "protocol/base/invariant.hpp"
 #include "protocol/broker/broker_pool.hpp"
+#include "protocol/core/sign_of_life.hpp"
 
 // The order in which the parts act, the seats and their users, and the close.
 
@@ -22,7 +23,9 @@ void broker_pool::advance() {
 void broker_pool::advance_once() {
   ctx_.forget_times();
   if (closing_.is_over()) return;
-  waiters_.expire(ctx_);
+  application_.check(ctx_, !seats_.empty() || !waiters_.empty());
+  if (application_.is_silent()) waiters_.deny_tries(ctx_);
+  waiters_.expire(ctx_, [this](const waiter& w) { return why_unknown(w); });
   check_seats();
   check_request();
   fail_waiters();
@@ -49,23 +52,46 @@ void broker_pool::check(seat& s) {
     if (was_asking) outage_.failed(why, now(), ctx_.random(), s.asked_at());
     return drop(s, std::move(why));
   }
-  check_belief(s);
-  s.pursue(ctx_, blocked_);
+  if (check_belief(s)) s.pursue(ctx_, blocked_, !application_.is_silent());
 }
 
-void broker_pool::check_belief(seat& s) {
-  if (s.user == slot_id::none || s.is(seat::phase::lost)) return;
-  if (ctx_.due_or_wake(s.deadline()))
-    return lose(s, loss_reason::lease_expired, failed(error::timed_out, "the slot was not verified in time"));
-  if (!s.is(seat::phase::held) || !ctx_.due_or_wake(s.suspect_at())) return;
+/// Returns false if the seat is gone. An application that hangs would never release it.
+bool broker_pool::check_belief(seat& s) {
+  if (s.user == slot_id::none || s.is(seat::phase::lost)) return true;
+  if (ctx_.due_or_wake(s.deadline())) {
+    if (!application_.is_silent()) {
+      lose(s, loss_reason::lease_expired, failed(error::timed_out, "the slot was not verified in time"));
+      return true;
+    }
+    lose(s, loss_reason::application_silent, application_.why_silent());
+    drop(s, application_.why_silent());
+    return false;
+  }
+  if (!s.is(seat::phase::held) || !ctx_.due_or_wake(s.suspect_at())) return true;
   s.suspect();
   report(s);
+  return true;
 }
 
 /// A probe, or a request to create the semaphore, that is not answered.
 void broker_pool::check_request() {
   if (!search_.has_request() || !ctx_.due_or_wake(search_.asked_at() + options_.give_up_after)) return;
   request_failed(failed(error::timed_out, "the broker has not answered in time"), search_.asked_at());
+}
+
+std::optional<failure> broker_pool::why_unavailable() const {
+  if (!outage_.on() || is_final(outage_.last().code)) return {};
+  return outage_.last();
+}
+
+/// Why it is not known at the deadline of `w` whether there was a slot for it.
+std::optional<failure> broker_pool::why_unknown(const waiter& w) const {
+  if (std::optional<failure> why = why_unavailable()) return why;
+  time_point asked = search_.has_request() ? search_.asked_at() : never;
+  for (const auto& [number, s] : seats_)
+    if (s.is(seat::phase::declaring)) asked = std::min(asked, s.asked_at());
+  if (asked == never || !sign_of_life::is_unanswered(w, asked)) return {};
+  return failed(error::timed_out, "the broker had not answered by the deadline");
 }
 
 /// During an outage, an acquire fails after `give_up_after`, unless this process has a connection that works.
@@ -80,7 +106,9 @@ void broker_pool::fail_waiters() {
 /// Serves the queue after an acquire or a release. Returns true if nothing else has to be done. This is so if users
 /// have all seats, and others wait in any case: then neither the search nor a seat depends on how many wait.
 bool broker_pool::serve_only() {
-  if (now() >= ctx_.wake() || closing_.has_begun() || outage_.on() || hint_.hint != hint_id::none) return false;
+  if (now() >= ctx_.wake() || closing_.has_begun() || application_.is_silent() || outage_.on() ||
+      hint_.hint != hint_id::none)
+    return false;
   if (!search_.is(slot_search::phase::waiting) && !search_.is(slot_search::phase::probing)) return false;
   serve();
   const bool all_wait = !waiters_.empty() && waiters_.patient() == waiters_.size();
@@ -101,6 +129,7 @@ bool broker_pool::would_do_nothing() {
 }
 
 void broker_pool::serve() {
+  if (application_.is_silent()) return;
   for (auto& [number, s] : seats_) {
     if (waiters_.empty()) return;
     if (!s.is_usable(now())) continue;
@@ -118,11 +147,11 @@ void broker_pool::serve() {
 void broker_pool::give_back() {
   for (auto& [number, s] : seats_) {
     if (s.user != slot_id::none) continue;
-    const bool is_idle = s.is(seat::phase::held) && (waiters_.empty() || !s.exists());
+    const bool is_idle = s.is(seat::phase::held) && (waiters_.empty() || !s.exists() || application_.is_silent());
     const bool is_useless = s.is(seat::phase::cleansing) && (closing_.has_begun() || !s.exists());
     if (!is_idle && !is_useless) continue;
     s.vacate(ctx_);
-    s.pursue(ctx_, blocked_);
+    s.pursue(ctx_, blocked_, !application_.is_silent());
   }
 }
 

@@ -31,9 +31,12 @@ void seat::seize(broker_context& ctx, bool declares_tokens) {
   ctx.act(action::seize{id_, id, declares_tokens});
 }
 
-void seat::pursue(broker_context& ctx, bool blocked) {
+void seat::pursue(broker_context& ctx, bool blocked, bool verifies) {
   if (is(phase::vacating)) return send_vacate(ctx, blocked);
-  if (is(phase::held) || is(phase::suspect)) return verify(ctx);
+  if (is(phase::held) || is(phase::suspect)) {
+    if (verifies) verify(ctx);
+    return;
+  }
   if (!is(phase::cleansing) || !ctx.due_or_wake(cleanse_at_)) return;
   state_.go_to(phase::purging);
   const request_id id = ask(ctx);

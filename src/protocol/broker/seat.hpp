@@ -54,8 +54,9 @@ public:
 
   // Requests.
   void seize(broker_context& ctx, bool declares_tokens);
-  /// Sends the request that is due in this state, if any, or sets a timer for it.
-  void pursue(broker_context& ctx, bool blocked);
+  /// Sends the request that is due in this state, if any, or sets a timer for it. `verifies`: false if the lease is to
+  /// expire.
+  void pursue(broker_context& ctx, bool blocked, bool verifies);
   /// Releases B as soon as no request is pending.
   void vacate(broker_context& ctx);
 

@@ -52,6 +52,8 @@ public:
     static_cast<void>(holders_max);
     return {};
   }
+  /// The failure of the outage that this core knows of. Empty if requests are answered.
+  virtual std::optional<failure> why_unavailable() const { return {}; }
 
   /// The proof in Consul that one slot is ours: the session has locked the key, and the grant was the key's last write.
   struct entry {

@@ -32,6 +32,7 @@ struct core_options {
   duration session_idle_timeout = std::chrono::seconds(10);
   duration watch_wait = std::chrono::seconds(10);
   std::size_t waiters_max = 1'000'000;
+  duration alive_within{};  ///< the application must answer within this time; 0: it is not asked
 };
 
 }  // namespace holdfast::protocol

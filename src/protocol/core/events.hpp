@@ -130,4 +130,19 @@ using store_event = joined<common_event, pool_event>;
 
 using core_event = joined<user_event, store_event>;
 
+/// Whether the event shows that the store has answered a request.
+template <class Event>
+constexpr bool is_answer(const Event& e) {
+  if constexpr (std::is_same_v<Event, event::txn_done>)
+    return e.outcome == event::outcome::applied || e.outcome == event::outcome::refused;
+  else if constexpr (std::is_same_v<Event, event::session_renewed>)
+    return e.outcome != event::renewal::failed;
+  else if constexpr (std::is_same_v<Event, event::session_destroyed>)
+    return e.gone;
+  else if constexpr (requires { e.error.code; })
+    return !e.error.code;
+  else
+    return false;
+}
+
 }  // namespace holdfast::protocol

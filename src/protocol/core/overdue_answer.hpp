@@ -13,7 +13,8 @@ namespace holdfast::protocol {
 /// and not been read yet, or the request has only just been sent. So the answer gets a moment more.
 class overdue_answer {
 public:
-  bool check(context& ctx, time_point when, duration moment) {
+  template <class Context>
+  bool check(Context& ctx, time_point when, duration moment) {
     if (!ctx.due_or_wake(when)) {
       over();
       return false;

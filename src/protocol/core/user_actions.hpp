@@ -83,10 +83,15 @@ struct note {
   bool operator==(const note&) const = default;
 };
 
+/// Ask the application whether it is alive. The answer is an `event::alive`.
+struct ask_alive {
+  bool operator==(const ask_alive&) const = default;
+};
+
 }  // namespace action
 
 /// An action for the shell. Every core has these, on any backend.
 using user_action = std::variant<action::grant, action::deny, action::fail, action::released, action::lose,
-                                 action::revoke, action::update, action::closed, action::note>;
+                                 action::revoke, action::update, action::closed, action::note, action::ask_alive>;
 
 }  // namespace holdfast::protocol

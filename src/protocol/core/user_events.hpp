@@ -65,9 +65,15 @@ struct tick {
   bool operator==(const tick&) const = default;
 };
 
+/// The answer to `action::ask_alive`. There is none while the application hangs.
+struct alive {
+  bool is_yes = true;
+  bool operator==(const alive&) const = default;
+};
+
 }  // namespace event
 
 /// An event from the shell. Every core takes these, on any backend.
-using user_event = std::variant<event::acquire, event::cancel, event::release, event::close, event::tick>;
+using user_event = std::variant<event::acquire, event::cancel, event::release, event::close, event::tick, event::alive>;
 
 }  // namespace holdfast::protocol

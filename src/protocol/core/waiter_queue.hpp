@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "protocol/core/context.hpp"
 #include "protocol/core/ticket_queue.hpp"
@@ -25,6 +27,15 @@ struct waiter {
   bool is_hole() const { return terms.count == 0; }
   void leave_hole() { terms.count = 0; }
 };
+
+/// Answers an acquire that gets no slot. `why_unknown`: why it is not known whether there was one.
+template <class Context>
+void end_without_slot(Context& ctx, ticket t, std::optional<failure> why_unknown) {
+  if (why_unknown)
+    ctx.act(action::fail{t, *std::move(why_unknown)});
+  else
+    ctx.act(action::deny{t});
+}
 
 /// First come, first served. No waiter overtakes another, whatever its count.
 class waiter_queue {
@@ -63,16 +74,32 @@ public:
     ctx.act(action::fail{front().ticket, why});
     pop();
   }
-  /// Denies the waiters whose deadlines have passed. Sets a timer for the next deadline.
-  template <class Context>
-  void expire(Context& ctx) {
+  /// Denies the waiters whose deadlines have passed, or fails them if `why_unknown(const waiter&)` returns a failure:
+  /// it is not known whether there was a slot. Sets a timer for the next deadline.
+  template <class Context, class Why>
+  void expire(Context& ctx, Why why_unknown) {
     while (first_deadline() != never && ctx.due_or_wake(first_deadline())) {
-      const ticket expired = deadlines_.begin()->second;
-      remove(expired);
-      ctx.act(action::deny{expired});
+      waiter& expired = *first_to_expire();
+      end_without_slot(ctx, expired.ticket, why_unknown(expired));
+      erase(expired);
+    }
+  }
+  /// Denies the `once` waiters.
+  template <class Context>
+  void deny_tries(Context& ctx) {
+    std::vector<ticket> tries;
+    for_each([&](const waiter& w) {
+      if (w.terms.once) tries.push_back(w.ticket);
+      return true;
+    });
+    for (const ticket each : tries) {
+      remove(each);
+      ctx.act(action::deny{each});
     }
   }
   time_point first_deadline() const { return deadlines_.empty() ? never : deadlines_.begin()->first; }
+  /// The waiter with the first deadline. Null if there is none.
+  waiter* first_to_expire() { return deadlines_.empty() ? nullptr : queue_.find(deadlines_.begin()->second); }
 
   template <class Visit>
   void for_each(Visit visit) {

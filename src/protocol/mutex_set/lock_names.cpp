@@ -21,6 +21,7 @@ constexpr bool has_ended_session(loss_reason reason) {
     case loss_reason::watch_failed:
     case loss_reason::closed:
     case loss_reason::not_accepted:
+    case loss_reason::application_silent:
       return false;
   }
   return false;

@@ -18,7 +18,11 @@ using set_event = joined<user_event, common_event>;
 }  // namespace
 
 mutex_set::mutex_set(mutex_set_options options, std::uint64_t seed)
-    : core(seed), options_(std::move(options)), sessions_(options_), news_(options_.prefix) {}
+    : core(seed),
+      options_(std::move(options)),
+      sessions_(options_),
+      news_(options_.prefix),
+      application_(options_.alive_within, options_.prefix) {}
 
 void mutex_set::step(core_event&& e, time_point now, core_actions& out) {
   ctx_.begin(now, out);
@@ -48,6 +52,7 @@ void mutex_set::on(event::acquire& e) {
     return act(action::fail{
         e.ticket,
         failed(error::not_consul, "answers contradict each other: a key was written, but later reads do not show it")});
+  if (application_.is_silent()) return act(action::deny{e.ticket});
   const bool is_first = names_.asking() == 0;
   if (names_.asking() >= options_.waiters_max || names_.size() + names_.releases() >= slots_in_use_max)
     return act(action::fail{e.ticket, failed(error::too_many_waiters, "too many ask at once")});
@@ -135,6 +140,7 @@ void mutex_set::advance() {
 void mutex_set::advance_once() {
   ctx_.forget_times();
   if (closing_.is_over()) return;
+  application_.check(ctx_, session() || names_.asking() != 0);
   check_lease();
   check_watch();
   check_outage();
@@ -149,8 +155,9 @@ void mutex_set::advance_once() {
 void mutex_set::check_lease() {
   if (!session() || !session()->is_created()) return;
   if (due_or_wake(session()->lease.deadline()))
-    return drop_session(loss_reason::lease_expired, session()->why_expired(options_.store));
-  if (session()->keep_alive(ctx_, watch_.failures().on())) report();
+    return application_.is_silent() ? drop_session(loss_reason::application_silent, application_.why_silent())
+                                    : drop_session(loss_reason::lease_expired, session()->why_expired(options_.store));
+  if (session()->keep_alive(ctx_, watch_.failures().on(), !application_.is_silent())) report();
 }
 
 void mutex_set::check_watch() {

@@ -12,6 +12,7 @@
 #include "protocol/core/contradictions.hpp"
 #include "protocol/core/core.hpp"
 #include "protocol/core/core_options.hpp"
+#include "protocol/core/liveness.hpp"
 #include "protocol/core/overdue_answer.hpp"
 #include "protocol/mutex_set/batch_in_flight.hpp"
 #include "protocol/mutex_set/lock_names.hpp"
@@ -64,6 +65,7 @@ private:
   void on(event::release& e);
   void on(event::close& e);
   void on(event::tick&) {}
+  void on(event::alive& e) { application_.answered(e.is_yes, ctx_.now()); }
   void on(event::session_created& e);
   void on(event::node_registered& e);
   void on(event::session_renewed& e);
@@ -102,6 +104,7 @@ private:
   session_watch watch_;
   outage lost_by_watch_;  ///< sessions were lost because their watches had failed; no watch has succeeded since
   contradiction_news news_;
+  liveness application_;
   contradictions contradictions_;  ///< a new session's key was missing
   overdue_answer overdue_;
   closing closing_;

@@ -27,7 +27,7 @@ std::size_t operations_that_fit(const facts& f, const moves& what) {
 
 /// Whether a slot that nobody uses stays here.
 bool keeps(moment& at, const facts& f, const member& m, const demand& need) {
-  if (f.parts.closing.has_begun() || f.must_go_back(m)) return false;
+  if (f.parts.closing.has_begun() || f.must_go_back(m) || f.parts.application.is_silent()) return false;
   if (!f.parts.situation.contested && f.parts.waiters.size() != 0) return true;
   if (need.slots == 0)
     return !f.parts.situation.contested &&

@@ -32,6 +32,19 @@ void outage_rule::check(context& ctx, pool_parts& parts, bool concerns_waiters) 
     waiters.fail_since(ctx, asked, most, parts.failed(error::timed_out, parts.options.store + " does not answer"));
 }
 
+std::optional<failure> outage_rule::why_unavailable(const pool_parts& parts) {
+  for (const outage* o : outages(parts))
+    if (o->on() && !is_final(o->last().code)) return o->last();
+  return {};
+}
+
+std::optional<failure> outage_rule::why_unknown(const pool_parts& parts, const waiter& w, const sign_of_life& life) {
+  if (std::optional<failure> why = why_unavailable(parts)) return why;
+  const time_point asked = first_unanswered(parts);
+  if (asked == never || (life.was_heard(w) && !sign_of_life::is_unanswered(w, asked))) return {};
+  return parts.failed(error::timed_out, parts.options.store + " had not answered by the deadline");
+}
+
 /// The time until which this process may believe that it has a place in the cluster's queue, or a slot that nobody uses
 /// yet. An entry that no answer has shown for long may have been deleted, though its session is renewed. A slot
 /// that was granted counts for `give_up_after`: in that time the pool accepts the grant, and an acquire gets the slot.

@@ -8,6 +8,7 @@
 
 #include "protocol/core/outage.hpp"
 #include "protocol/core/overdue_answer.hpp"
+#include "protocol/core/sign_of_life.hpp"
 #include "protocol/pool/pool_parts.hpp"
 
 namespace holdfast::protocol {
@@ -23,6 +24,13 @@ public:
   /// Fails the local waiters that have waited for too long. `concerns_waiters`: a local waiter waits for more than a
   /// slot that another user of this process has.
   void check(context& ctx, pool_parts& parts, bool concerns_waiters);
+  /// The failure of an outage. Empty if there is none, or if Consul has answered: then it is no outage.
+  static std::optional<failure> why_unavailable(const pool_parts& parts);
+  /// Why it is not known at the deadline of `w` whether there was a slot for it: Consul has not answered. Empty if a
+  /// slot was not free, as far as is known.
+  static std::optional<failure> why_unknown(const pool_parts& parts, const waiter& w, const sign_of_life& life);
+  /// Whether a request that the local waiters depend on is pending.
+  static bool awaits_answer(const pool_parts& parts) { return first_unanswered(parts) != never; }
 
 private:
   static std::array<const outage*, 4> outages(const pool_parts& parts);

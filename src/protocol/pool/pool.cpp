@@ -27,6 +27,7 @@ void pool::step(core_event&& e, time_point now, core_actions& out) {
   if (auto* const joins = only_joins ? std::get_if<event::acquire>(&e) : nullptr) return join(*joins);
   const bool local = std::visit(
       [this]<class Event>(Event& concrete) {
+        if (is_answer(concrete)) life_.heard(ctx_.now());
         on(concrete);
         return std::is_same_v<Event, event::acquire> || std::is_same_v<Event, event::cancel> ||
                std::is_same_v<Event, event::release>;
@@ -55,6 +56,7 @@ std::optional<queue_state> pool::queue(std::size_t holders_max) const {
     const contender& each = now.contenders[i];
     if (matches.named[i]) {
       if (result.holders.size() < holders_max) result.holders.push_back(as_holder(each));
+      if (const member* const m = parts_.members.find(each.session); m && m->slot != slot_id::none) ++result.held_here;
     } else if (!parts_.members.is_ours(each.session)) {
       ++others;
     } else if (!result.place) {
@@ -97,12 +99,12 @@ void pool::on(event::acquire& e) {
     if (now() >= parts_.read.everything_at() + turns_read_pause) parts_.read_everything(ctx_);  // is it still so?
     return act(action::fail{e.ticket, parts_.turns.why(parts_.options)});
   }
-  if (deadline <= now()) {  // no time to wait: one attempt
+  if (deadline <= now()) {  // no time to wait, as with try_acquire_for(0): one attempt
     once = true;
     deadline = never;
   }
   // An acquire that does not wait does not overtake the local waiters.
-  if (once && parts_.waiters.patient() != 0) return act(action::deny{e.ticket});
+  if (once && parts_.waiters.patient() != 0) return end_without_slot(ctx_, e.ticket, why_unavailable());
   if (parts_.waiters.empty()) {
     // Failures from before this acquire do not delay it.
     parts_.read.retry_now();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "protocol/core/core.hpp"
+#include "protocol/core/sign_of_life.hpp"
 #include "protocol/pool/cluster_observer.hpp"
 #include "protocol/pool/facts.hpp"
 #include "protocol/pool/outage_rule.hpp"
@@ -50,6 +51,7 @@ public:
   }
   std::optional<queue_state> queue(std::size_t holders_max) const override;
   std::uint32_t limit() const { return parts_.situation.limit; }
+  std::optional<failure> why_unavailable() const override { return outage_rule::why_unavailable(parts_); }
   std::vector<entry> entries_of(slot_id id) override;
   std::string lock_key(slot_id) override { return parts_.options.lock_key; }
 
@@ -73,6 +75,7 @@ private:
   void on(event::maker_gone& e) { taking_.on(ctx_, e, parts_); }
   void on(event::maker_file_removed& e) { taking_.on(e); }
   void on(event::tick&) {}
+  void on(event::alive& e) { parts_.application.answered(e.is_yes, now()); }
 
   // pool_local.cpp: the order in which the machines act, the local queue, and the close
   void advance();
@@ -100,6 +103,7 @@ private:
   session_care care_;
   wait_limit waits_;
   protocol::outage_rule outage_rule_;
+  sign_of_life life_;
   bool was_asked_ = false;  ///< there was an acquire
   /// The result of the last `advance`. It tells whether another `advance` is needed after a local event.
   struct {

@@ -24,7 +24,8 @@ void pool::advance() {
 void pool::advance_once() {
   ctx_.forget_times();
   if (parts_.closing.is_over()) return;
-  parts_.waiters.expire(ctx_);
+  parts_.application.check(ctx_, !parts_.members.empty() || !parts_.waiters.empty());
+  parts_.waiters.expire(ctx_, [this](const waiter& w) { return outage_rule::why_unknown(parts_, w, life_); });
   if (parts_.turns.check(ctx_, parts_.news) && !parts_.closing.has_begun()) parts_.read_everything(ctx_);
   care_.check(ctx_, parts_, outage_rule_, own_grants_);
   observe().check_watches();
@@ -39,10 +40,14 @@ void pool::advance_once() {
   care_.retire(ctx_, parts_, taking_);
   if (parts_.members.size() != sessions && !parts_.waiters.empty())
     writer_.write(ctx_, parts_, taking_);  // there is room for another session
+  if (!parts_.waiters.empty() && !parts_.all_in_use() &&
+      ctx_.ask([&](moment& at) { return life_.is_due(at, parts_.waiters); }) && !outage_rule::awaits_answer(parts_))
+    parts_.read.key(ctx_, parts_.keys.lock);
   finish_close();
-  last_.calm = !parts_.closing.has_begun() && !care_.is_any_suspect() && !parts_.has_lost &&
-               !own_grants_.is_any_open() && !parts_.write.is_in_doubt() && !parts_.read.failures().on() &&
-               !parts_.write.failures().on() && !parts_.members.failures().on() && !parts_.watches.failures().on() &&
+  last_.calm = !parts_.closing.has_begun() && !parts_.application.is_silent() && !care_.is_any_suspect() &&
+               !parts_.has_lost && !own_grants_.is_any_open() && !parts_.write.is_in_doubt() &&
+               !parts_.read.failures().on() && !parts_.write.failures().on() && !parts_.members.failures().on() &&
+               !parts_.watches.failures().on() &&
                now() >= parts_.watches.everything_seen_at() + facts_now().everything_pause() && !taking_.needs_makers();
   last_.blind = !parts_.situation.contested && !parts_.watches.has_everything();
 }
@@ -78,6 +83,7 @@ bool pool::would_do_nothing() {
 }
 
 void pool::serve() {
+  if (parts_.application.is_silent()) return;
   while (!parts_.waiters.empty() && !parts_.slots.spares().empty() && !due_or_wake(serves_until())) {
     const waiter& first = parts_.waiters.front();
     const facts f = facts_now();

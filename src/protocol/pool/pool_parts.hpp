@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "protocol/core/closing.hpp"
+#include "protocol/core/liveness.hpp"
 #include "protocol/core/waiter_queue.hpp"
 #include "protocol/pool/claim_timeouts.hpp"
 #include "protocol/pool/consuls_in_turn.hpp"
@@ -31,7 +32,12 @@ namespace holdfast::protocol {
 /// The parts of a pool that several of its machines need. The pool owns them, and passes them to a machine with each
 /// call. This struct keeps them and answers questions about them.
 struct pool_parts {
-  explicit pool_parts(pool_options o) : options(std::move(o)), keys(options), members(options), news(options.prefix) {
+  explicit pool_parts(pool_options o)
+      : options(std::move(o)),
+        keys(options),
+        members(options),
+        news(options.prefix),
+        application(options.alive_within, options.lock_key) {
     situation.limit = options.limit;
   }
 
@@ -54,6 +60,7 @@ struct pool_parts {
   consuls_in_turn turns{};
   watch_set watches{};
   protocol::closing closing{};
+  liveness application;
 
   bool has_lost = false;  ///< a member was lost when the leases were checked last
 

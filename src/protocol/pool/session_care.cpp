@@ -21,7 +21,10 @@ void session_care::check(context& ctx, pool_parts& parts, outage_rule& outages, 
              parts.failed(error::timed_out, "the session could not be renewed in time"));
         continue;
       }
-      parts.slots.lose(ctx, m.slot, parts.members, loss_reason::lease_expired, m.why_expired(parts.options.store));
+      if (parts.application.is_silent())
+        parts.slots.lose(ctx, m.slot, parts.members, loss_reason::application_silent, parts.application.why_silent());
+      else
+        parts.slots.lose(ctx, m.slot, parts.members, loss_reason::lease_expired, m.why_expired(parts.options.store));
     }
     grants.check(ctx, parts, m);
     if (m.lost) {
@@ -35,7 +38,7 @@ void session_care::check(context& ctx, pool_parts& parts, outage_rule& outages, 
            parts.failed(error::timed_out, "the slot could not be released: its session is destroyed instead"));
       continue;
     }
-    if (m.keep_alive(ctx, parts.watches.failures().on()) && m.slot != slot_id::none)
+    if (m.keep_alive(ctx, parts.watches.failures().on(), !parts.application.is_silent()) && m.slot != slot_id::none)
       parts.slots.report(ctx, m, parts.members);
     is_any_suspect_ = is_any_suspect_ || m.is_suspect();
   }
@@ -97,6 +100,7 @@ time_point session_care::idle_until(const pool_options& o, const member& m) {
 /// not renewed any more. A closing pool acquires nothing any more, so it does not need to know.
 bool session_care::may_retire_or_renew(context& ctx, const pool_parts& parts, member& m) {
   if (parts.closing.has_begun() || m.lost || (parts.others.may_read_node() && m.entry_created != 0)) return true;
+  if (parts.application.is_silent()) return false;
   if (m.asked_at < idle_until(parts.options, m)) {
     m.lease.renew_by(ctx.now());
     m.renew_when_due(ctx);

@@ -237,6 +237,7 @@ void writer::step::hand_on(const moves& what) {
   send(what, next, true);
 }
 
+/// While the application is silent, denies the `once` waiters, and there is no demand. Otherwise:
 /// Denies the `once` waiters that cannot have their slots at once, and returns the demand of the others beyond the
 /// slots in use: whole requests, in order, as long as they fit. A `once` waiter is denied at once if the slots in use
 /// leave no room for it. Otherwise it is denied after `once_conflicts_max` conflicts, or as soon as the view is newer
@@ -245,6 +246,10 @@ demand writer::step::answer_tries(bool awaits_node) {
   demand need;
   std::optional<std::uint32_t> takeable;
   if (parts_.closing.has_begun()) return need;
+  if (parts_.application.is_silent()) {
+    parts_.waiters.deny_tries(ctx_);
+    return need;
+  }
   const std::uint32_t room = parts_.limit() - std::min(parts_.limit(), parts_.slots.in_use());
   std::vector<ticket> denied;
   parts_.waiters.for_each([&](const waiter& w) {

@@ -22,8 +22,8 @@ void own_session::renew_when_due(context& ctx) {
   ctx.act(action::renew_session{id, session});
 }
 
-bool own_session::keep_alive(context& ctx, bool watch_fails) {
-  renew_when_due(ctx);
+bool own_session::keep_alive(context& ctx, bool watch_fails, bool renews) {
+  if (renews) renew_when_due(ctx);
   const session_state before = state;
   const bool is_overdue = ctx.due_or_wake(lease.suspect_at());
   state.go_to(is_overdue || watch_fails ? session_state::suspect : session_state::live);

@@ -50,8 +50,8 @@ struct own_session {
   void created(context& ctx, std::string its_id, duration ttl, duration margin);
   void renew_when_due(context& ctx);
   /// Renews the session if that is due, and assesses whether it is suspect. `watch_fails`: the core could not see the
-  /// session's end. Returns true if that has changed.
-  bool keep_alive(context& ctx, bool watch_fails);
+  /// session's end. `renews`: false if the session is to expire. Returns true if that has changed.
+  bool keep_alive(context& ctx, bool watch_fails, bool renews);
   /// Returns false if Consul reports that the session does not exist. A leader that has not caught up yet may report
   /// this of a live session. So if the session holds or waits for anything, a consistent read or the lease decides. A
   /// reply after the lease deadline does not extend the lease, because lost is final.
@@ -66,6 +66,7 @@ constexpr bool protects_slot(loss_reason reason) {
   switch (reason) {
     case loss_reason::lease_expired:
     case loss_reason::watch_failed:
+    case loss_reason::application_silent:
       return true;
     case loss_reason::none:
     case loss_reason::session_invalidated:

@@ -30,6 +30,7 @@ broker_world_options broker_world_options::of(std::uint64_t seed) {
   o.harsh = draw.chance(75);
   o.operators = o.harsh && draw.chance(50);
   o.alarms = draw.chance(30);
+  o.hangs = dice(seed * 47).chance(20);
   return o;
 }
 
@@ -55,7 +56,7 @@ constexpr duration served_within = 16s;
 class broker_run {
 public:
   broker_run(const broker_world_options& options, broker_bug bug, std::ostream* story)
-      : options_(options), bug_(bug), story_(story), dice_(options.seed) {
+      : options_(options), bug_(bug), story_(story), dice_(options.seed), hanging_(options.seed * 53) {
     queues_.slots.resize(options.slots);
     for (auto& each : queues_.slots) each = {true, 0, dice_.chance(50)};
     processes_.resize(static_cast<std::size_t>(options.processes));
@@ -65,6 +66,7 @@ public:
     }
     for (int i = 0; i != options.peers; ++i) peer_rests(i);
     plan_fault();
+    if (options_.hangs) plan_hang();
   }
 
   broker_world_result run() {
@@ -120,6 +122,9 @@ private:
     time_point probe_hears{};
     std::uint64_t requests = 0, acquires = 0, hints_heard = 0;
     time_point born{};
+    time_point hangs_until{};
+    time_point asked_at = never;  ///< when its application was asked, until that answers
+    time_point runs_since{};
   };
   struct connection {
     int process = -1;
@@ -207,6 +212,7 @@ private:
     o.lease = lease_time;
     o.lease_margin = lease_time / 10;
     o.give_up_after = 1500ms;
+    if (options_.hangs) o.alive_within = lease_time / 2;
     bend(o, bug_);
     p.pool.emplace(o, dice_.below(1'000'000));
     for (int i = 0; i != options_.users; ++i) user_rests(p);
@@ -362,9 +368,11 @@ private:
   void check_cause(const process& p, const hold& h, loss_reason reason) {
     const auto at = connections_.find(h.connection);
     const bool ended = at == connections_.end() || !at->second.open_here;
-    const bool fine =
-        (reason == loss_reason::session_invalidated && ended) || (reason == loss_reason::removed && h.was_dropped) ||
-        (reason == loss_reason::lease_expired && now() >= h.deadline) || (reason == loss_reason::closed && ending_);
+    const bool fine = (reason == loss_reason::session_invalidated && ended) ||
+                      (reason == loss_reason::removed && h.was_dropped) ||
+                      (reason == loss_reason::lease_expired && now() >= h.deadline) ||
+                      (reason == loss_reason::application_silent && now() >= h.deadline && options_.hangs) ||
+                      (reason == loss_reason::closed && ending_);
     if (!fine) object(promise::losses, name(p) + " loses a slot without a cause");
   }
   void perform(process& p, action::revoke& a) {
@@ -381,6 +389,14 @@ private:
     for (const int each : std::exchange(p.warm, {})) close_here(each);
   }
   void perform(process&, action::note&) {}
+  /// The question waits until the application runs again.
+  void perform(process& p, action::ask_alive&) {
+    p.asked_at = now();
+    later(p, std::max(p.hangs_until - now(), duration(0)) + hanging_.between(0ms, 2ms), [this, &p] {
+      p.asked_at = never;
+      deliver(p, event::alive{true});
+    });
+  }
 
   // --- the link
 
@@ -415,9 +431,8 @@ private:
     count(p);
     if (number_of(a.seat) > options_.slots) {  // a guess in an alarm
       p.seats[a.seat] = 0;
-      return later(p, latency(), [this, &p, a] {
-        deliver(p, event::seized{a.seat, a.id, event::seizure::no_such_slot, false, {}});
-      });
+      return later(p, latency(),
+                   [this, &p, a] { deliver(p, event::seized{a.seat, a.id, event::seizure::no_such_slot, false, {}}); });
     }
     if (p.is_cut) {
       p.seats[a.seat] = 0;
@@ -437,15 +452,17 @@ private:
     send(p, a.seat, write_of(a, bug_));
   }
   void perform(process& p, action::verify& a) {
+    // The clock of the process may be slow, and an answer gets a moment more.
+    if (p.asked_at != never && now() - std::max(p.asked_at, p.runs_since) > lease_time / 2 * 6 / 5 + 10ms)
+      object(promise::losses, name(p) + " verifies for an application that hangs");
     count(p);
     send(p, a.seat, write_of(a));
   }
   void perform(process& p, action::cleanse& a) {
     count(p);
     if (bug_ == broker_bug::grant_without_verification)
-      return later(p, 1ms, [this, &p, a] {
-        deliver(p, event::verified{a.seat, a.id, event::verification::ours, true, {}});
-      });
+      return later(p, 1ms,
+                   [this, &p, a] { deliver(p, event::verified{a.seat, a.id, event::verification::ours, true, {}}); });
     send(p, a.seat, write_of(a, bug_));
   }
   void perform(process& p, action::vacate& a) {
@@ -636,6 +653,16 @@ private:
       plan_fault();
     });
   }
+  void plan_hang() {
+    times_.in(hanging_.between(50ms, 5s), [this] {
+      if (calm_) return;
+      process& p = processes_[hanging_.below(processes_.size())];
+      ++result_.faults;
+      p.hangs_until = std::min(now() + hanging_.between(0s, 3 * lease_time), time_point(faulty_time));
+      tell("the application of ", name(p), " hangs");
+      plan_hang();
+    });
+  }
   process& any_process() { return processes_[dice_.below(processes_.size())]; }
   void fault() {
     ++result_.faults;
@@ -693,6 +720,7 @@ private:
   void thaw(process& p) {
     tell(name(p), " goes on");
     p.frozen = false;
+    p.runs_since = now();
     std::deque<broker_event> missed = std::exchange(p.inbox, {});
     for (broker_event& each : missed) deliver(p, std::move(each));
   }
@@ -777,6 +805,7 @@ private:
   const broker_bug bug_;
   std::ostream* const story_;
   dice dice_;
+  dice hanging_;  ///< for what hangs
   timetable times_;
   broker_queues queues_;
   std::vector<process> processes_;

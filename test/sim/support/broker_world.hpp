@@ -22,6 +22,7 @@ struct broker_world_options {
   bool harsh = true;       ///< connections end by other causes than the deed or death of their owners
   bool operators = false;  ///< an operator deletes B, and removes and makes A
   bool alarms = false;
+  bool hangs = false;  ///< the applications of processes do not say that they are alive, some for longer than a lease
   static broker_world_options of(std::uint64_t seed);
 };
 

@@ -71,6 +71,7 @@ private:
   void fields(const protocol::action::update& a) { *this << a.slot << a.deadline << a.suspect; }
   void fields(const protocol::action::closed& a) { *this << a.error.code.value(); }
   void fields(const protocol::action::note&) {}
+  void fields(const protocol::action::ask_alive&) {}
   void add(unsigned char c) { hash_ = (hash_ ^ c) * 0x100000001b3; }
   std::uint64_t hash_ = 0xcbf29ce484222325;
 };

@@ -473,6 +473,7 @@ private:
       referee_.object(guarantee::orders, "a wish that nobody has");
   }
   void perform(process&, action::note&) {}
+  void perform(process&, action::ask_alive&) {}
   // Requests about sessions are executed at once, and are answered before anything else happens.
   void perform(process& p, action::create_session& a) {
     p.sessions.push_back(consul_.create_session(ttl, now_));

@@ -233,8 +233,8 @@ bool sabotage::lets_out(int process, core_action& a, std::vector<core_event>& th
 bool sabotage::lets_out(int process, action::send_txn& a, std::vector<core_event>& then) {
   auto& operations = a.operations;
   const auto record = std::find_if(operations.begin(), operations.end(), [](const auto& op) { return is_record(op); });
-  if (bug_ == seeded_bug::closed_ignored || bug_ == seeded_bug::closed_dropped ||
-      bug_ == seeded_bug::shrink_ignored || bug_ == seeded_bug::revoke_lost) {
+  if (bug_ == seeded_bug::closed_ignored || bug_ == seeded_bug::closed_dropped || bug_ == seeded_bug::shrink_ignored ||
+      bug_ == seeded_bug::revoke_lost) {
     if (record != operations.end()) {
       auto named = *parse_lock_record(record->value);
       keep_orders(process, named);
@@ -256,8 +256,7 @@ bool sabotage::lets_out(int process, action::send_txn& a, std::vector<core_event
   }
   if (bug_ == seeded_bug::key_not_handed_over) {
     if (std::any_of(operations.begin(), operations.end(), [](const auto& op) { return op.verb == kv_verb::cas; }))
-      std::erase_if(operations,
-                    [](const auto& op) { return op.verb == kv_verb::lock && op.key.ends_with("/.lock"); });
+      std::erase_if(operations, [](const auto& op) { return op.verb == kv_verb::lock && op.key.ends_with("/.lock"); });
   }
   if (bug_ == seeded_bug::key_not_let_go) {
     if (std::none_of(operations.begin(), operations.end(), [](const auto& op) { return op.verb == kv_verb::cas; }))
@@ -282,8 +281,8 @@ bool sabotage::lets_out(int process, action::send_txn& a, std::vector<core_event
   if (bug_ == seeded_bug::drops_another_holder) {
     if (record != operations.end()) {
       auto named = *parse_lock_record(record->value);
-      const bool gives_back = std::any_of(operations.begin(), operations.end(),
-                                          [](const auto& op) { return op.verb == kv_verb::remove; });
+      const bool gives_back =
+          std::any_of(operations.begin(), operations.end(), [](const auto& op) { return op.verb == kv_verb::remove; });
       if (gives_back && !named.holders.empty()) named.holders.erase(named.holders.begin());
       record->value = format(named);
     }

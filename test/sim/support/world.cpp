@@ -202,6 +202,7 @@ void world::start_process() {
   o.slot_idle_timeout = options_.slot_idle_timeout;
   o.outage_grace = options_.request_faults != 0 && random_.chance(50) ? options_.ttl : 0s;
   o.give_up_after = give_up_after();
+  o.alive_within = options_.alive_within;
   o.claim_timeout = 100ms;
   o.session_idle_timeout = options_.session_idle_timeout;
   o.watch_wait = options_.watch_wait;

@@ -23,6 +23,7 @@ const std::vector<world::accident> world::accidents{
     {&world_options::residents_elsewhere, "residents on another node", nullptr, false, false},
     {&world_options::hasty_user, "a hasty user", nullptr, false, false},
     {&world_options::hidden_writes, "hidden writes", &world::hide_writes, true, true},
+    {&world_options::hangs, "applications that hang", &world::hang, false, true},
 };
 
 void world::again_later(void (world::*accident)()) {
@@ -184,6 +185,31 @@ void world::change_load() {
 /// Reads show a process what was there at the beginning, or nothing, and say that it is the present state. A proxy
 /// keeps replies, or Consul changes the names of keys in URLs, as 1.12.0 does to a '%'. Writes are carried out, and
 /// what a transaction reads is true.
+void world::hang() {
+  again_later(&world::hang);
+  process* const p = some_process();
+  if (!p || p->watching || now() < p->hangs_until) return;
+  const duration length = std::min<duration>(random_.between(0s, 3 * options_.ttl), faults_end_ - now());
+  shade(*p, length, "does not say that it is alive");
+  p->hangs_until = now() + length;
+}
+
+/// The question waits until the application runs again.
+void world::perform(process& p, action::ask_alive&) {
+  p.asked_at = now();
+  const time_point answers_at = std::max(p.hangs_until, now()) + random_.between(0ms, 2ms);
+  in(answers_at - now(), [this, &p] {
+    const auto answer = [this, &p] {
+      p.asked_at = never;
+      if (p.alive && p.pool) step(p, event::alive{true});
+    };
+    if (p.paused)
+      p.inbox.emplace_back(answer);
+    else
+      answer();
+  });
+}
+
 void world::hide_writes() {
   again_later(&world::hide_writes);
   process* const p = some_process();

@@ -100,6 +100,7 @@ private:
       std::size_t lock = 0;  ///< the requested lock of a mutex set
       time_point asked_at{};
       bool was_in_use = false;  ///< this process had the lock or asked for it already when the request began
+      duration patience = duration::max();  ///< the time until its deadline
     };
     std::map<ticket, request> requests{};
     std::map<slot_id, std::size_t> locks{};  ///< the locks of a mutex set, by slot, until they are released
@@ -131,7 +132,9 @@ private:
     time_point hidden_since{}, hidden_until{};  ///< in this time its reads show `shown`, and not what is there
     time_point misled_until{};                  ///< the last of their answers comes then
     std::vector<kv_entry> shown{};
-    bool by_turns = false;  ///< only every other read shows that
+    time_point hangs_until{};     ///< until then its application does not answer
+    time_point asked_at = never;  ///< when it was asked, until it answers
+    bool by_turns = false;        ///< only every other read shows that
     mutable bool turn = false;
     time_point distrusts_until{};       ///< it has said that several Consuls answer
     time_point unbacked_since = never;  ///< since when Consul's state has not backed a belief of it
@@ -259,6 +262,7 @@ private:
   void perform(process& p, action::update& a);
   void perform(process& p, action::closed& a);
   void perform(process& p, action::note& a);
+  void perform(process& p, action::ask_alive& a);
 
   // world_elections.cpp
   void start_observer();
@@ -329,6 +333,7 @@ private:
   void fail_over();
   void change_load();
   void hide_writes();
+  void hang();
   void deregister();
   void fail_health_check();
   std::string node_of(const process& p) const;

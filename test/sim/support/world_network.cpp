@@ -146,6 +146,9 @@ void world::perform(process& p, action::register_node&) {
 }
 
 void world::perform(process& p, action::renew_session& a) {
+  // The clock of the process may be slow, and an answer gets a moment more.
+  if (p.asked_at != never && now() - std::max(p.asked_at, p.runs_since) > options_.alive_within * 6 / 5 + 10ms)
+    object(guarantee::losses, name(p) + " renews for an application that hangs");
   note_request(p);
   const fate f = draw_fate(p);
   in(f.there, [this, &p, f, a] {

@@ -62,6 +62,9 @@ world_options usual(std::uint64_t seed) {
   o.without_node_rule = static_cast<int>(random.below(4));
   o.run_directory = dice(seed * 41).chance(50);
   o.hidden_writes = dice(seed * 43).chance(8);
+  dice hanging(seed * 47);
+  o.hangs = hanging.chance(20);
+  if (o.hangs) o.alive_within = o.ttl / (hanging.chance(50) ? 4 : 1);
   if (o.hidden_writes && !o.pauses) o.faults_last = 8s;  // long enough for the longest pause between two requests
   return o;
 }
@@ -213,7 +216,8 @@ world_options world_options::a_long_day(std::uint64_t seed) {
   o.watch_wait = 10s;
   o.hold_max = 24h;
   o.faults_last = 24h;
-  o.deregistrations = o.health_checks = o.hidden_writes = false;
+  o.deregistrations = o.health_checks = o.hidden_writes = o.hangs = false;
+  o.alive_within = 0s;
   o.lock_delay = 0s;
   o.request_bytes = 0;
   o.far_latency_max = o.agent_wait_max = 0s;

@@ -66,6 +66,8 @@ struct world_options {
   /// Reads show a process a state from before, or no keys, with the index of now.
   bool hidden_writes = false;
   bool load_changes = false;  ///< the number of users changes
+  /// The applications of processes hang: they do not say that they are alive, some for longer than a lease.
+  bool hangs = false;
   /// Administrators close, open, resize, revoke, evict, sweep and destroy; the processes use the recorded limit.
   int administrators = 0;
   /// The largest request that Consul takes, in worlds where many hold and wait; 0: no request comes near the limit.
@@ -98,6 +100,7 @@ struct world_options {
   bool accepts = false;             ///< most processes take part in the acceptance of grants
   protocol::duration lock_delay{};  ///< the lock delay of the sessions
   protocol::duration watch_wait{};
+  protocol::duration alive_within{};
   std::size_t watch_all_max = 0;
   protocol::duration own_watch{};
   protocol::duration rejoin_window{};

@@ -38,6 +38,7 @@ void world::ask(process& p, int user) {
            (wish.terms.once ? " once" : "") + (wish.terms.deadline != never ? " with a deadline" : "");
   });
   p.requests[t] = {wish.terms.count, patient, user};
+  if (wish.terms.deadline != never) p.requests[t].patience = patience;
   news_.push_back(now());
   referee_.asked(p.number, t);
   if (random_.chance(faults() ? 15 : 5))
@@ -197,6 +198,10 @@ void world::perform(process& p, action::deny& a) {
 
 void world::perform(process& p, action::fail& a) {
   say([&] { return name(p) + ": fail " + number(a.ticket) + " " + a.error.code.message(); });
+  // With little time, there may be no answer yet. An acquire takes a few round trips until it waits in the queue.
+  const auto asked = p.requests.find(a.ticket);
+  const bool hurries = a.error.code == error::timed_out && asked != p.requests.end() &&
+                       asked->second.patience < 10 * latency_max(p) + 20ms;
   const bool cancelled = a.error.code == boost::system::errc::operation_canceled;
   const bool nothing_wrong = options_.request_faults == 0 && !any(&accident::fails_acquires);
   const bool too_many = options_.administrators != 0 && a.error.code == error::too_many_slots;
@@ -213,8 +218,8 @@ void world::perform(process& p, action::fail& a) {
   // A lock that was shown wrong answers takes no slots for a while.
   const bool distrusts = a.error.code == error::not_consul && p.hidden_until != time_point() &&
                          now() < p.hidden_until + std::max<duration>(options_.ttl, 10s) + latency_max(p);
-  if (!cancelled && !distrusts && !too_many && !keeps_itself && !away_twice && !deregistered && !p.closing &&
-      (calm() || nothing_wrong))
+  if (!cancelled && !hurries && !distrusts && !too_many && !keeps_itself && !away_twice && !deregistered &&
+      !p.closing && (calm() || nothing_wrong))
     object(guarantee::answers, "an acquire failed though nothing was wrong: " + a.error.details.to_string());
   answer(p, a.ticket);
 }
