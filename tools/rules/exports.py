@@ -36,8 +36,8 @@ SHARED = {
         net::tls_client net::tls_stream
         consul::detail::append_base64 consul::detail::decode_base64 consul::detail::format_request
         consul::detail::parse_address consul::detail::parse_go_duration consul::detail::refusal_of
-        runtime::checked_timeout runtime::event_sink runtime::failed runtime::key_watched runtime::not_made runtime::outcome_of
-        runtime::prefix_listed runtime::store runtime::store_factory runtime::txn_done""".split(),
+        runtime::checked runtime::checked_timeout runtime::event_sink runtime::failed runtime::key_watched runtime::not_made
+        runtime::outcome_of runtime::prefix_listed runtime::store runtime::store_factory runtime::txn_done""".split(),
     "holdfast_rabbitmq": """rabbitmq::detail::append_content rabbitmq::detail::append_heartbeat rabbitmq::detail::append_method
         rabbitmq::detail::content_reader rabbitmq::detail::decode_method rabbitmq::detail::decode_properties
         rabbitmq::detail::frame_reader rabbitmq::detail::has_content rabbitmq::detail::name_of""".split(),
