@@ -176,7 +176,7 @@ public:
     named(kind::watch, "Show it again after each change, until Ctrl-C");
     named(kind::top, "Show holders, queue and rates in the whole window, until Ctrl-C");
     named(kind::explain, "Tell why contenders wait, in sentences")
-        ->add_option("session", operator_.session, "Only this contender, from inspect");
+        ->add_option("session", operator_.session, "Only this waiter, from inspect; holders are always shown");
     CLI::App* const list =
         app_.add_subcommand("list", "List the semaphores, mutexes, elections and mutex sets below a folder");
     list->add_option("folder", operator_.prefix, "The folder; all of Consul if it is missing");
@@ -375,7 +375,13 @@ private:
 
   CLI::App* add(operator_command::kind what, const char* help) {
     CLI::App* const command = app_.add_subcommand(std::string(to_string(what)), help);
-    command->add_option("prefix", operator_.prefix, "The prefix of the semaphore, or the key of another lock")
+    using kind = operator_command::kind;
+    const bool is_for_all = what == kind::inspect || what == kind::watch || what == kind::top ||
+                            what == kind::explain || what == kind::evict;
+    command
+        ->add_option(
+            "prefix", operator_.prefix,
+            is_for_all ? "The prefix of the semaphore, or the key of another lock" : "The prefix of the semaphore")
         ->required();
     command->add_flag("--json", operator_.json, "Print JSON, one object a line");
     connection_.add_to(*command);
@@ -418,7 +424,9 @@ private:
   void add_yes(CLI::App* command) { command->add_flag("--yes", operator_.yes, "Do not ask"); }
 
   void add_session(CLI::App* command) {
-    command->add_option("session", operator_.session, "The session of the holder, from inspect")->required();
+    command
+        ->add_option("session", operator_.session, "The whole session of the holder (evict: or waiter), from inspect")
+        ->required();
   }
 
   void add_verify() {

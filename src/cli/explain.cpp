@@ -39,6 +39,7 @@ std::string about_holder(const contender_status& each, const std::string& thing,
   if (each.provisional) text += "It has not accepted the grant yet: if it is dead, the slot is taken back soon. ";
   const auto its = sessions.find(each.session);
   if (its != sessions.end() && !its->second.name.empty()) text += "Its session is named '" + its->second.name + "'. ";
+  const bool has_no_ttl = its != sessions.end() && its->second.ttl.count() == 0;
   const bool has_ttl = its != sessions.end() && its->second.ttl.count() != 0;
   const std::string ttl =
       has_ttl ? shown(std::chrono::ceil<std::chrono::seconds>(2 * its->second.ttl)) : std::string("an unknown time");
@@ -53,8 +54,10 @@ std::string about_holder(const contender_status& each, const std::string& thing,
           ttl + " after its last renewal, or later if it elects a leader meanwhile.";
       break;
     case maker_state::unknown:
-      text += "It is not known here whether its process is alive. If not, Consul ends the session " + ttl +
-              " after its last renewal, or later if it elects a leader meanwhile.";
+      text += "It is not known here whether its process is alive. ";
+      text += has_no_ttl ? "Its session has no TTL, so Consul does not end it."
+                         : "If not, Consul ends the session " + ttl +
+                               " after its last renewal, or later if it elects a leader meanwhile.";
       break;
   }
   return text;
@@ -80,7 +83,8 @@ std::string about_waiter(const contender_status& each, std::size_t gone, bool is
 std::vector<std::string> explanation(const std::string& prefix, const lock_status& now, const std::string& session,
                                      const session_map& sessions, const maker_function& maker) {
   std::vector<std::string> lines;
-  if (!now.exists) return {prefix + ": there is no semaphore, mutex, election or mutex set."};
+  if (!now.exists)
+    return {prefix + ": there is no semaphore, and nothing is held. `holdfast list` shows what is below it."};
   const std::string held = std::to_string(now.holders.size());
   const std::string waiting = std::to_string(now.queue.size()) + " waiting";
   switch (now.kind) {

@@ -100,7 +100,6 @@ private:
   // Ends the session, after a question that says whose it is.
   asio::awaitable<void> evict(consul::client& consul, semaphore_administration& admin) {
     const lock_status now = co_await read_status(consul, command_.prefix);
-    const auto info = co_await consul.session(command_.session);
     bool is_there = false;
     for (const auto* const each : {&now.holders, &now.queue})
       for (const contender_status& one : *each) {
@@ -109,26 +108,44 @@ private:
         std::fprintf(stderr, "%s %s %s\n", printable(one.session).c_str(), one.place == 0 ? "holds" : "waits for",
                      printable(command_.prefix + (one.description.empty() ? "" : ": " + one.description)).c_str());
       }
-    if (info.value)
-      std::fprintf(stderr, "The session is named '%s'. All that it holds ends with it.\n",
-                   printable(info.value->name).c_str());
+    // A semaphore may have leftovers of a dead process, which need no question.
+    if (!is_there && now.kind == lock_kind::semaphore) co_return co_await admin.evict(command_.session);
+    if (!is_there) throw usage_error(command_.session + " neither holds " + command_.prefix + " nor waits for it");
+    const auto info = co_await consul.session(command_.session);
+    if (info.value) {
+      const std::string& name = info.value->name;
+      std::fprintf(stderr, "The session %s. All that it holds ends with it.\n",
+                   name.empty() ? "has no name" : ("is named '" + printable(name) + "'").c_str());
+    }
     if (!command_.yes && !is_confirmed("Evict " + command_.session + ".")) {
       status_ = status_refused;
       co_return;
     }
-    if (now.kind == lock_kind::semaphore) co_return co_await admin.evict(command_.session);
-    if (!is_there) throw boost::system::system_error(make_error_code(error::not_held));
-    co_await consul.destroy_session(command_.session);
+    if (now.kind == lock_kind::semaphore)
+      co_await admin.evict(command_.session);
+    else
+      co_await consul.destroy_session(command_.session);
+    std::string text = "evicted " + command_.session;
+    if (info.value && info.value->lock_delay.count() != 0)
+      text += "; its keys stay taken for " + shown(std::chrono::ceil<std::chrono::seconds>(info.value->lock_delay)) +
+              ", the lock delay of its session";
+    std::printf("%s\n", printable(text).c_str());
   }
 
-  // Only a semaphore's record has a place for the request.
-  asio::awaitable<void> revoke(consul::client& consul, semaphore_administration& admin) {
-    const lock_status now = co_await read_status(consul, command_.prefix);
-    if (now.exists && now.kind != lock_kind::semaphore)
-      throw usage_error(
-          "only the slot of a semaphore can be revoked, because the key of a mutex, of an election and of a "
-          "mutex set belongs to HashiCorp's clients, too. evict ends the session");
+  asio::awaitable<void> revoke(semaphore_administration& admin) {
     co_await admin.revoke(command_.session);
+    std::printf("asked %s to release its slot; if it does not, evict ends its session\n",
+                printable(command_.session).c_str());
+  }
+
+  // Only semaphores have what these commands change.
+  asio::awaitable<void> require_semaphore(consul::client& consul) {
+    const lock_status now = co_await read_status(consul, command_.prefix);
+    if (!now.exists || now.kind == lock_kind::semaphore) co_return;
+    throw usage_error(
+        command_.prefix + " is " + (now.kind == lock_kind::mutex ? "a mutex or an election" : "a mutex set") +
+        ", and this command is for semaphores only: the keys belong to HashiCorp's clients, too. evict ends "
+        "the session of a holder");
   }
 
   // A command that is not carried out here fails.
@@ -136,6 +153,7 @@ private:
     administration_options which;
     which.prefix = command_.prefix;
     semaphore_administration admin(consul, std::move(which));
+    if (command_.what != kind::evict) co_await require_semaphore(consul);
     switch (command_.what) {
       case kind::create:
         co_return co_await admin.create(command_.limit);
@@ -149,7 +167,7 @@ private:
         co_await admin.close();
         co_return co_await admin.wait_until_drained(command_.within.value_or(std::chrono::nanoseconds::max()));
       case kind::revoke:
-        co_return co_await revoke(consul, admin);
+        co_return co_await revoke(admin);
       case kind::evict:
         co_return co_await evict(consul, admin);
       case kind::sweep: {
@@ -163,6 +181,15 @@ private:
         co_return;
       }
       case kind::destroy:
+        if (!command_.yes) {
+          const lock_status now = co_await read_status(consul, command_.prefix);
+          print(command_.prefix, now);
+          std::fflush(stdout);
+          if (!is_confirmed("Destroy " + command_.prefix + ".")) {
+            status_ = status_refused;
+            co_return;
+          }
+        }
         if (command_.even_in_use) co_return co_await admin.destroy_in_use();
         co_return co_await admin.destroy();
       case kind::inspect:
@@ -240,7 +267,13 @@ private:
   }
 
   asio::awaitable<void> inspect(consul::client& consul) {
-    const lock_status now = co_await read_status(consul, command_.prefix);
+    lock_status now = co_await read_status(consul, command_.prefix);
+    // The value of an election's key is for its clients. The name of the session has the host and the process.
+    if (now.kind == lock_kind::mutex)
+      for (contender_status& each : now.holders) {
+        const auto info = co_await consul.session(each.session);
+        if (info.value && !info.value->name.empty()) each.description += ", session '" + info.value->name + "'";
+      }
     show(now);
     status_ = now.exists ? status_done : status_refused;
   }
@@ -274,8 +307,8 @@ private:
 
 int operate(const operator_command& command) {
   try {
-    if (command.what == kind::destroy && !command.yes && !is_confirmed("Destroy " + command.prefix + "."))
-      return status_refused;
+    const bool asks = command.what == kind::destroy && command.rabbitmq.is_used() && !command.yes;
+    if (asks && !is_confirmed("Destroy " + command.prefix + ".")) return status_refused;
     return command.rabbitmq.is_used() ? operate_on_rabbitmq(command) : operation(command).run();
   } catch (const std::exception& failure) {
     std::fprintf(stderr, "holdfast: %s\n", printable(failure.what()).c_str());

@@ -121,7 +121,7 @@ private:
       }
       if (!other_node) {
         say(error ? "no slot of " + options_.prefix + ": " + explain(error, why)
-                  : "no slot of " + options_.prefix + " was free in time");
+                  : "no slot of " + options_.prefix + " was free in time" + why.to_string());
         status_ = failed(error);
         co_return;
       }
@@ -193,7 +193,7 @@ private:
       co_return true;
     }
     if (is_recent(*record, std::chrono::system_clock::now(), *options_.once_per)) {
-      say("the command does not run: it has succeeded at " + shown(*record));
+      tell("the command does not run: it has succeeded at " + shown(*record));
       status_ = status_done_already;
       co_return false;
     }

@@ -123,7 +123,8 @@ lock_status set_among(const std::vector<kv_entry>& listing, const std::string& p
     if (each.key.starts_with(sessions) || each.key.starts_with(writes) || each.session.empty()) continue;
     if (each.flags != mutex_flags && !makers.contains(each.session)) continue;
     contender_status one = contender_of(each);
-    one.description = each.key.substr(prefix.size() + 1) + " (" + one.description + ")";
+    one.description =
+        each.key.substr(prefix.size() + 1) + (one.description.empty() ? "" : " (" + one.description + ")");
     if (const auto maker = makers.find(each.session); maker != makers.end()) one.age = maker->second.age;
     now.holders.push_back(std::move(one));
   }
@@ -224,7 +225,7 @@ json::object to_json(const std::string& prefix, const lock_status& now) {
 
 void print(const std::string& prefix, const lock_status& now) {
   if (!now.exists) {
-    std::printf("%s: there is no semaphore and no other lock\n", printable(prefix).c_str());
+    std::printf("%s: nothing is held or waits here; list shows what is below it\n", printable(prefix).c_str());
     return;
   }
   std::printf("%s: %s, %zu held, %zu waiting\n", printable(prefix).c_str(), counts(now).c_str(), now.holders.size(),

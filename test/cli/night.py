@@ -142,7 +142,7 @@ def the_next_night(night):
 def cron_and_systemd_take_it_for_a_success(night):
     expect(night.unit["ExecStart"] == "/usr/bin/" + night.line, f"{night.unit}")
     statuses, said = ended(*[night.start(job(0), night.for_cron) for _ in range(2)])
-    expect(statuses == [0, 0] and len(night.runs()) == 2, f"{statuses} {night.runs()}: {said}")
+    expect(statuses == [0, 0] and len(night.runs()) == 2 and not said, f"{statuses} {night.runs()}: {said}")
     statuses, said = ended(night.start(job(0)))
     expect(f"{statuses[0]}" == night.unit["SuccessExitStatus"], f"{statuses}: {said}")
 
@@ -151,6 +151,15 @@ def a_job_that_fails_runs_on_the_next_host(night):
     statuses, said = ended(*[night.start(job(0, 7)) for _ in range(2)])
     expect(statuses == [7, 7] and night.key(RECORD) is None, f"{statuses}: {said}")
     expect(night.runs() == ["begun", "ended"] * 2, f"{night.runs()}")
+
+
+def a_repetition_leaves_the_record(night):
+    again = "holdfast run -verbose --exit-status service/backup -- /usr/local/bin/backup"
+    expect(again in PAGE.read_text(encoding="utf-8"), "the page has another line")
+    ended(night.start(job(0)))
+    record = night.key(RECORD)
+    statuses, said = ended(night.start(job(0), again.replace("service/backup", "--timeout=20h service/backup")))
+    expect(statuses == [0] and night.key(RECORD) == record and len(night.runs()) == 4, f"{statuses}: {said}")
 
 
 def a_host_that_dies_in_the_middle(night):
@@ -203,7 +212,8 @@ def others_hold_it(night):
     wait_for("the job", night.runs)
     for flags in ("--no-wait", "-timeout=200ms"):
         statuses, said = ended(night.start(job(0), night.line.replace("run ", f"run {flags} ")))
-        expect(statuses == [121], f"{statuses}: {said}")
+        expect(statuses == [121] and "1 slot is held, the first by" in said and os.uname().nodename in said,
+               f"{statuses}: {said}")
     first.terminate()
     first.communicate(timeout=DEADLINE)
 
@@ -222,6 +232,7 @@ def the_record_is_spared(night):
 
 CASES = [a_job_of_a_second_runs_on_one_host, a_job_of_forty_minutes_runs_on_one_host, the_next_night,
          cron_and_systemd_take_it_for_a_success, a_job_that_fails_runs_on_the_next_host,
+         a_repetition_leaves_the_record,
          a_host_that_dies_in_the_middle, consul_is_away, consul_is_away_at_the_end, records_that_do_not_count,
          others_hold_it, the_record_is_spared]
 

@@ -196,11 +196,13 @@ void world::hang() {
 
 /// The question waits until the application runs again.
 void world::perform(process& p, action::ask_alive&) {
+  say([&] { return name(p) + ": is asked whether it is alive"; });
   p.asked_at = now();
   const time_point answers_at = std::max(p.hangs_until, now()) + random_.between(0ms, 2ms);
   in(answers_at - now(), [this, &p] {
     const auto answer = [this, &p] {
       p.asked_at = never;
+      say([&] { return name(p) + ": says that it is alive"; });
       if (p.alive && p.pool) step(p, event::alive{true});
     };
     if (p.paused)
