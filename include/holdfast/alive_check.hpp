@@ -6,6 +6,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <chrono>
 #include <functional>
+#include <holdfast/detail/build.hpp>
 
 namespace holdfast {
 

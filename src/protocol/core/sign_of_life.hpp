@@ -25,8 +25,6 @@ public:
     const time_point asks_at = next->terms.deadline - notice(*next);
     return at.has_come(asks_at) && heard_at_ < asks_at - notice(*next);
   }
-  /// Whether a request was answered since the acquire began.
-  bool was_heard(const waiter& w) const { return heard_at_ >= w.came; }
   /// Whether a request that was sent at `sent_at` and is pending at the deadline of `w` has been pending for long.
   static bool is_unanswered(const waiter& w, time_point sent_at) {
     return w.terms.deadline - std::max(sent_at, w.came) >= notice(w) / 2;

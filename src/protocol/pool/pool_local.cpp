@@ -25,7 +25,7 @@ void pool::advance_once() {
   ctx_.forget_times();
   if (parts_.closing.is_over()) return;
   parts_.application.check(ctx_, !parts_.members.empty() || !parts_.waiters.empty());
-  parts_.waiters.expire(ctx_, [this](const waiter& w) { return outage_rule::why_unknown(parts_, w, life_); });
+  parts_.waiters.expire(ctx_, [this](const waiter& w) { return outage_rule::why_unknown(parts_, w); });
   if (parts_.turns.check(ctx_, parts_.news) && !parts_.closing.has_begun()) parts_.read_everything(ctx_);
   care_.check(ctx_, parts_, outage_rule_, own_grants_);
   observe().check_watches();
@@ -40,7 +40,7 @@ void pool::advance_once() {
   care_.retire(ctx_, parts_, taking_);
   if (parts_.members.size() != sessions && !parts_.waiters.empty())
     writer_.write(ctx_, parts_, taking_);  // there is room for another session
-  if (!parts_.waiters.empty() && !parts_.all_in_use() &&
+  if (!parts_.waiters.empty() && parts_.slots.in_use() < limit() &&
       ctx_.ask([&](moment& at) { return life_.is_due(at, parts_.waiters); }) && !outage_rule::awaits_answer(parts_))
     parts_.read.key(ctx_, parts_.keys.lock);
   finish_close();
