@@ -90,7 +90,7 @@ std::optional<failure> broker_pool::why_unknown(const waiter& w) const {
   time_point asked = search_.has_request() ? search_.asked_at() : never;
   for (const auto& [number, s] : seats_)
     if (s.is(seat::phase::declaring)) asked = std::min(asked, s.asked_at());
-  if (asked == never || !sign_of_life::is_unanswered(w, asked)) return {};
+  if (asked == never || !sign_of_life::is_unanswered(w, asked, now())) return {};
   return failed(error::timed_out, "the broker had not answered by the deadline");
 }
 

@@ -26,8 +26,9 @@ public:
     return at.has_come(asks_at) && heard_at_ < asks_at - notice(*next);
   }
   /// Whether a request that was sent at `sent_at` and is pending at the deadline of `w` has been pending for long.
-  static bool is_unanswered(const waiter& w, time_point sent_at) {
-    return w.terms.deadline - std::max(sent_at, w.came) >= notice(w) / 2;
+  /// If this process did not run at the deadline, the answer may have arrived, so nothing is known.
+  static bool is_unanswered(const waiter& w, time_point sent_at, time_point now) {
+    return now - w.terms.deadline <= notice(w) / 2 && w.terms.deadline - std::max(sent_at, w.came) >= notice(w) / 2;
   }
 
 private:

@@ -38,10 +38,10 @@ std::optional<failure> outage_rule::why_unavailable(const pool_parts& parts) {
   return {};
 }
 
-std::optional<failure> outage_rule::why_unknown(const pool_parts& parts, const waiter& w) {
+std::optional<failure> outage_rule::why_unknown(const pool_parts& parts, const waiter& w, time_point now) {
   if (std::optional<failure> why = why_unavailable(parts)) return why;
   const time_point asked = first_unanswered(parts);
-  if (asked == never || !sign_of_life::is_unanswered(w, asked)) return {};
+  if (asked == never || !sign_of_life::is_unanswered(w, asked, now)) return {};
   return parts.failed(error::timed_out, parts.options.store + " had not answered by the deadline");
 }
 

@@ -28,7 +28,7 @@ public:
   static std::optional<failure> why_unavailable(const pool_parts& parts);
   /// Why it is not known at the deadline of `w` whether there was a slot for it: Consul has not answered. Empty if a
   /// slot was not free, as far as is known.
-  static std::optional<failure> why_unknown(const pool_parts& parts, const waiter& w);
+  static std::optional<failure> why_unknown(const pool_parts& parts, const waiter& w, time_point now);
   /// Whether a request that the local waiters depend on is pending.
   static bool awaits_answer(const pool_parts& parts) { return first_unanswered(parts) != never; }
 

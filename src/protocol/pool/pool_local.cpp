@@ -25,7 +25,7 @@ void pool::advance_once() {
   ctx_.forget_times();
   if (parts_.closing.is_over()) return;
   parts_.application.check(ctx_, !parts_.members.empty() || !parts_.waiters.empty());
-  parts_.waiters.expire(ctx_, [this](const waiter& w) { return outage_rule::why_unknown(parts_, w); });
+  parts_.waiters.expire(ctx_, [this](const waiter& w) { return outage_rule::why_unknown(parts_, w, now()); });
   if (parts_.turns.check(ctx_, parts_.news) && !parts_.closing.has_begun()) parts_.read_everything(ctx_);
   care_.check(ctx_, parts_, outage_rule_, own_grants_);
   observe().check_watches();

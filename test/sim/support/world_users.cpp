@@ -39,6 +39,7 @@ void world::ask(process& p, int user) {
   });
   p.requests[t] = {wish.terms.count, patient, user};
   if (wish.terms.deadline != never) p.requests[t].patience = patience;
+  p.requests[t].asked_at = now();
   news_.push_back(now());
   referee_.asked(p.number, t);
   if (random_.chance(faults() ? 15 : 5))
@@ -200,8 +201,10 @@ void world::perform(process& p, action::fail& a) {
   say([&] { return name(p) + ": fail " + number(a.ticket) + " " + a.error.code.message(); });
   // With little time, there may be no answer yet. An acquire takes a few round trips until it waits in the queue.
   const auto asked = p.requests.find(a.ticket);
+  // The same is true if the process did not run for a part of that time.
   const bool hurries = a.error.code == error::timed_out && asked != p.requests.end() &&
-                       asked->second.patience < 10 * latency_max(p) + 20ms;
+                       asked->second.patience != duration::max() &&
+                       (asked->second.patience < 10 * latency_max(p) + 20ms || p.runs_since > asked->second.asked_at);
   const bool cancelled = a.error.code == boost::system::errc::operation_canceled;
   const bool nothing_wrong = options_.request_faults == 0 && !any(&accident::fails_acquires);
   const bool too_many = options_.administrators != 0 && a.error.code == error::too_many_slots;
