@@ -237,6 +237,11 @@ private:
   }
   bool calm() const { return now() >= calm_; }
   bool settled() const { return now() >= settled_; }
+  /// True if the process may take its application for one that hangs.
+  bool may_be_silent(const process& p) const {
+    const bool has_not_answered = p.asked_at != never && now() - p.asked_at >= options_.alive_within / 2;
+    return has_not_answered || (options_.hangs && now() <= p.hangs_until + std::chrono::milliseconds(10));
+  }
   /// True if a slot that nobody holds may be kept from waiters for as long as somebody may believe in it.
   bool keeps_slots_of_the_lost() const {
     return options_.health_checks || options_.operators || options_.locks != 0 || options_.hidden_writes;

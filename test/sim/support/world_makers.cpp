@@ -55,7 +55,7 @@ void world::check_makers() {
   const snapshot& seen = look();
   for (const auto& p : processes_) {
     const bool is_disturbed_now = !p->alive || is_disturbed(*p);
-    const bool waits = p->watches_makers && !is_disturbed_now && !p->requests.empty() &&
+    const bool waits = p->watches_makers && !is_disturbed_now && !may_be_silent(*p) && !p->requests.empty() &&
                        p->requests.begin()->second.patient && p->leases.size() < limit();
     if (!waits)
       p->waits_since = never;

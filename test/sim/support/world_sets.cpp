@@ -89,9 +89,7 @@ consul::txn_reply world::transact_of_a_set(const process* sender, const std::vec
 /// G5: a lock is denied only if somebody has it: this process itself, or another one when Consul was asked.
 void world::check_denied(const process& p, const process::request& wish) {
   const auto denied = p.denied.find(wish.lock);
-  const bool has_not_answered = p.asked_at != never && now() - p.asked_at >= options_.alive_within / 2;
-  const bool may_be_silent = has_not_answered || (options_.hangs && now() <= p.hangs_until + 10ms);
-  if (!wish.was_in_use && !may_be_silent && (denied == p.denied.end() || denied->second < wish.asked_at))
+  if (!wish.was_in_use && !may_be_silent(p) && (denied == p.denied.end() || denied->second < wish.asked_at))
     object(guarantee::progress, name(p) + " denies " + lock_names_[wish.lock] + ", which nobody has");
 }
 
