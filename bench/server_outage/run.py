@@ -22,7 +22,7 @@ import urllib.request
 
 LENGTH, BEGIN, END, PAUSE = 50, 12, 32, 1 / 8  # seconds
 COLORS = {200: "#2a7f3f", 429: "#d98a00", 503: "#c0392b"}
-TEXTS = {200: "200: had a slot", 429: "429: others had all slots", 503: "503: Consul did not answer, or the slot was lost"}
+TEXTS = {200: "200: had a slot", 429: "429: others had all slots", 503: "503: no answer of Consul, or slot lost"}
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, HIGHEST = 760, 300, 50, 40, 60, 2.0
 
 
@@ -85,12 +85,12 @@ def drawn(answers):
     for seconds in (0, 0.5, 1, 1.5, 2):
         parts.append(f'<path d="M{LEFT} {y(seconds):.0f}H{WIDTH - 10}" stroke="#ccc"/>'
                      f'<text x="{LEFT - 6}" y="{y(seconds) + 4:.0f}" text-anchor="end">{seconds:g}</text>')
-    parts.append(f'<text x="{WIDTH / 2:.0f}" y="{HEIGHT - 6}" text-anchor="middle">seconds until the request</text>'
+    parts.append(f'<text x="{WIDTH / 2:.0f}" y="{HEIGHT - 6}" text-anchor="middle">time of the request in seconds</text>'
                  f'<text x="8" y="{TOP - 8}">seconds to the answer</text>')
     for i, (status, color) in enumerate(COLORS.items()):
         count = sum(each == status for _, each, _ in answers)
-        parts.append(f'<circle cx="{LEFT + 4 + 230 * i}" cy="16" r="4" fill="{color}"/>'
-                     f'<text x="{LEFT + 14 + 230 * i}" y="20">{TEXTS[status]} ({count})</text>')
+        parts.append(f'<circle cx="{LEFT + 4 + 205 * i}" cy="16" r="4" fill="{color}"/>'
+                     f'<text x="{LEFT + 14 + 205 * i}" y="20">{TEXTS[status]} ({count})</text>')
     for status, color in COLORS.items():
         dots = "".join(f"M{x(at):.0f} {y(took):.0f}h0" for at, each, took in sorted(answers) if each == status)
         parts.append(f'<path d="{dots}" stroke="{color}" stroke-width="5" stroke-linecap="round"/>')
