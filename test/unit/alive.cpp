@@ -30,7 +30,7 @@ alive_check check_on(asio::io_context& application) { return {.executor = applic
 ASYNC_TEST_CASE(a_hung_application_loses_its_slot_and_comes_back, 30s) {
   const local_store store(ex);
   asio::io_context application;
-  semaphore_options options{.prefix = "s", .limit = 1, .session_ttl = 300ms};
+  semaphore_options options{.prefix = "s", .limit = 1, .session_ttl = 2s};
   std::vector<log_kind> log;
   semaphore other(store, options);
   options.tuning.alive = check_on(application);
@@ -65,7 +65,7 @@ ASYNC_TEST_CASE(its_function_says_no_or_throws, 30s) {
   const local_store store(ex);
   asio::io_context application;
   int asked = 0;
-  mutex_options options{.key = "m", .session_ttl = 300ms};
+  mutex_options options{.key = "m", .session_ttl = 2s};
   options.tuning.alive = check_on(application);
   options.tuning.alive->ask = [&] {
     if (++asked % 2 != 0) return false;
