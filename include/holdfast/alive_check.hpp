@@ -16,7 +16,7 @@ namespace holdfast {
 /// While the lock has a session or a waiting acquire, the library asks on `executor` whether the application is alive,
 /// about four times in the time `within`. The question is posted there, so it is answered only if a thread runs that
 /// executor. It should be the executor on which the work itself runs, and not the client's. If there has been no yes
-/// for `within`, the library stops to renew the leases and logs `application_silent`. The slots are lost when their
+/// for `within`, the library stops renewing the leases and logs `application_silent`. The slots are lost when their
 /// leases expire, with loss_reason::application_silent. With the next yes, everything goes on. Until then:
 ///
 /// - An acquire waits in the process, without a place in the cluster's queue. Its deadline applies.

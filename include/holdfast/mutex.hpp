@@ -144,8 +144,8 @@ public:
 /// Lifetimes: the handle may be destroyed before the operation completes.
 template <class Token = throwing_t>
 auto sequencer_of(const held_mutex& held, Token&& token = {}) {
-  return detail::begin_operation<sequencer>(detail::slot_impl_of(held), detail::calling<detail::start_sequencer>(),
-                                            std::forward<Token>(token));
+  return detail::begin_operation<sequencer>(
+      detail::slot_impl_of(held), detail::calling<detail::start_sequencer>(), std::forward<Token>(token));
 }
 
 /// Asks Consul whether the hold that `claimed` identifies still lasts. Use it in a process that receives requests from

@@ -25,7 +25,7 @@ std::string counted(std::size_t count, const std::string& thing) {
   return std::to_string(count) + " " + thing + (count == 1 ? "" : "s");
 }
 
-/// "The mutex" or "a slot".
+/// The object of "holds" in the sentence about a holder.
 std::string thing_of(const lock_status& now) {
   return now.kind == lock_kind::semaphore ? "a slot" : now.kind == lock_kind::mutex ? "the mutex or leads" : "a lock";
 }
@@ -128,9 +128,8 @@ std::vector<std::string> explanation(const std::string& prefix, const lock_statu
                     "process at the head of the queue is dead or cannot reach Consul.");
   if (!now.holders.empty() || !now.queue.empty())
     lines.emplace_back(
-        "Coroutines and threads that wait inside of one of these processes are not seen here: the metrics of the "
-        "process "
-        "count them.");
+        "Coroutines and threads that wait inside of one of these processes are not seen here: the metrics "
+        "of the process count them.");
   return lines;
 }
 

@@ -450,15 +450,16 @@ void shell::log_slot(log_event&& event, const hold_impl& held) {
 
 // ---- tracing: a wait begins on its caller's thread, and all else is posted to the strand
 
-/// If memory runs out, the span is not ended.
+/// Returns false if memory has run out. Then a span is not ended.
 template <class Function>
-void shell::post_to_strand(Function function) noexcept {
+bool shell::post_to_strand(Function function) noexcept {
   try {
     operation_ptr posted = posted_function<Function>::make(std::move(function));
     posted->is_on_strand = true;
     completed_.push(std::move(posted));
-    // NOLINTNEXTLINE(bugprone-empty-catch): as said above
+    return true;
   } catch (...) {
+    return false;
   }
 }
 
@@ -695,26 +696,30 @@ void shell::perform(protocol::action::note& a) {
   log({.kind = a.kind, .key = std::move(a.key), .session = std::move(a.session), .cause = std::move(a.cause)});
 }
 
-/// The question is posted from the strand, because the executor of the application may throw. If it does, or if it
-/// destroys the question, there is no answer.
+/// Answers when it is destroyed, so there is an answer in any case: a no if the application's function throws, or if
+/// the executor throws or destroys the question.
+struct shell::alive_question {
+  explicit alive_question(std::weak_ptr<shell> of) : asked_by(std::move(of)) {}
+  alive_question(const alive_question&) = delete;
+  alive_question& operator=(const alive_question&) = delete;
+  ~alive_question() {
+    if (const auto self = asked_by.lock()) self->answer_alive(is_yes);
+  }
+  const std::weak_ptr<shell> asked_by;
+  bool is_yes = false;
+};
+
+/// The question is posted from the strand, because the executor of the application may throw.
 void shell::perform(protocol::action::ask_alive&) {
-  post_to_strand([weak = weak_from_this(), how = *options_.alive] {
+  const bool is_posted = post_to_strand([weak = weak_from_this(), how = *options_.alive] {
     try {
-      asio::post(how.executor, [weak, ask = how.ask] {
-        bool is_yes = false;
-        const struct answer {
-          const std::weak_ptr<shell>& to;
-          const bool& is_yes;
-          ~answer() {
-            if (const auto self = to.lock()) self->answer_alive(is_yes);
-          }
-        } at_the_end{weak, is_yes};
-        is_yes = !ask || ask();
-      });
-      // NOLINTNEXTLINE(bugprone-empty-catch): as said above
+      auto question = std::make_shared<alive_question>(weak);
+      asio::post(how.executor, [question = std::move(question), ask = how.ask] { question->is_yes = !ask || ask(); });
+      // NOLINTNEXTLINE(bugprone-empty-catch): the question answers no
     } catch (...) {
     }
   });
+  if (!is_posted) throw std::bad_alloc();
 }
 
 void shell::answer_alive(bool is_yes) {

@@ -255,7 +255,8 @@ private:
       completed_.push(std::move(ended));
   }
   template <class Function>
-  void post_to_strand(Function function) noexcept;
+  bool post_to_strand(Function function) noexcept;
+  struct alive_question;
   void answer_alive(bool is_yes);
   void no_longer_pending() {
     if (--pending_count_ == 0 && post_.is_safe_under_lock()) work_ = {};

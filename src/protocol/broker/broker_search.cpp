@@ -92,10 +92,7 @@ void broker_pool::deny_tries() {
       is_left = true;
     return true;
   });
-  for (const ticket each : denied) {
-    waiters_.remove(each);
-    ctx_.act(action::deny{each});
-  }
+  waiters_.deny_all(ctx_, denied);
   if (!is_left) return;
   search_.begin(false);
   attempt();

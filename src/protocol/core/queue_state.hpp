@@ -28,7 +28,7 @@ struct queue_state {
   std::size_t free = 0;    ///< slots that nobody holds
   std::size_t limit = 1;
   std::size_t held = 0;           ///< slots that somebody holds
-  std::size_t held_here = 0;      ///< of these, those of this core
+  std::size_t held_here = 0;      ///< slots of this core among them
   std::vector<holder> holders{};  ///< some of those that hold them; empty unless asked for
 };
 

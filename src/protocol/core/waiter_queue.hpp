@@ -92,7 +92,11 @@ public:
       if (w.terms.once) tries.push_back(w.ticket);
       return true;
     });
-    for (const ticket each : tries) {
+    deny_all(ctx, tries);
+  }
+  template <class Context>
+  void deny_all(Context& ctx, const std::vector<ticket>& denied) {
+    for (const ticket each : denied) {
       remove(each);
       ctx.act(action::deny{each});
     }

@@ -237,11 +237,11 @@ void writer::step::hand_on(const moves& what) {
   send(what, next, true);
 }
 
-/// While the application is silent, denies the `once` waiters, and there is no demand. Otherwise:
 /// Denies the `once` waiters that cannot have their slots at once, and returns the demand of the others beyond the
 /// slots in use: whole requests, in order, as long as they fit. A `once` waiter is denied at once if the slots in use
 /// leave no room for it. Otherwise it is denied after `once_conflicts_max` conflicts, or as soon as the view is newer
-/// than the waiter and no answer about a node is awaited.
+/// than the waiter and no answer about a node is awaited. While the application is silent, all `once` waiters are denied,
+/// and there is no demand.
 demand writer::step::answer_tries(bool awaits_node) {
   demand need;
   std::optional<std::uint32_t> takeable;
@@ -275,10 +275,7 @@ demand writer::step::answer_tries(bool awaits_node) {
     need.requests.push_back(w.terms.count);
     return true;
   });
-  for (const ticket t : denied) {
-    parts_.waiters.remove(t);
-    ctx_.act(action::deny{t});
-  }
+  parts_.waiters.deny_all(ctx_, denied);
   return need;
 }
 
